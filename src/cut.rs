@@ -30,8 +30,7 @@ pub(crate) fn line(
     f.write_str(&cut_at(180, &format!("{:?}", Shown(show))))
 }
 
-/// Implements `Debug`, for logs: what identifies a thing, in one short line, without secrets and innards. Nothing may be
-/// borrowed from a `watch` channel for it, because the caller may hold a borrow of the same one.
+/// Implements `Debug`, for logs: what identifies a thing, in one short line, without secrets and innards.
 macro_rules! debug_by {
     ($(<$of:ident $(: $bound:path)?>)? $name:ident $(<$arg:tt>)?, |$it:ident| $($field:ident: $value:expr),+) => {
         impl $(<$of $(: $bound)?>)? std::fmt::Debug for $name $(<$arg>)? {

@@ -39,8 +39,8 @@ impl<T: Clone> Watch<T> {
         self.0.borrow().clone()
     }
 
-    /// Waits until the value differs from the one that was waited for last, and returns it. The first call returns
-    /// immediately. Returns `None` when the value can no longer change.
+    /// Waits until the value has changed since the last call, and returns it. The first call returns immediately. Returns
+    /// `None` when the value can no longer change; a handle of what it follows, such as a client, may keep it open.
     ///
     /// # Cancel safety
     /// Cancel safe: no change is missed.

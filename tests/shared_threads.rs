@@ -13,6 +13,7 @@ use futures_executor::block_on;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use zk_recipes::atomic::{CachedAtomicLong, DistributedAtomicLong};
+use zk_recipes::cache::{Cache, CacheOptions};
 use zk_recipes::testing::FaultProxy;
 use zk_recipes::{Client, Locks, Owner, blocking, operate};
 
@@ -68,6 +69,56 @@ fn a_waker_of_a_watch_that_panics_costs_its_client_nothing() {
     elsewhere.block_on(eventually("it is woken", async || (gone.0.load(SeqCst) > 0).then_some(())));
     let acquired = elsewhere.block_on(within(mutex(&client).acquire()));
     assert!(acquired.is_ok(), "{acquired:?}");
+}
+
+/// The same of one that waits for a connection, and is woken also by the end of the client.
+#[test]
+fn a_waker_of_a_wait_for_a_connection_that_panics_costs_nobody_anything() {
+    let (elsewhere, server) = server_elsewhere();
+    let other = block_on(connect(&server));
+    let client = Client::connect_lazily(&server.connect_string()).unwrap();
+    let gone = Arc::new(Gone(AtomicUsize::new(0)));
+    let waker = Waker::from(gone.clone());
+    let mut connected = pin!(client.wait_connected());
+    if connected.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+        elsewhere.block_on(eventually("it is woken", async || (gone.0.load(SeqCst) > 0).then_some(())));
+    }
+    for client in [&other, &client] {
+        let acquired = elsewhere.block_on(within(mutex(client).acquire()));
+        assert!(acquired.is_ok(), "{acquired:?}");
+    }
+}
+
+/// Has a cache, at which it looks where it is woken.
+struct Looks(Cache);
+
+impl Wake for Looks {
+    fn wake(self: Arc<Self>) {
+        let _ = (self.0.current(), self.0.changes(), self.0.watch_state());
+    }
+}
+
+#[test]
+fn a_waker_that_looks_at_its_cache_blocks_nobody() {
+    let (elsewhere, server) = server_elsewhere();
+    let proxy = elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap();
+    let (client, other) = (block_on(connect_through(&proxy)), block_on(connect(&server)));
+    let cache = Cache::new(&client, "/locks", CacheOptions::tree()).unwrap();
+    elsewhere.block_on(within(cache.wait_current())).unwrap();
+    let (mut states, mut changes) = (cache.watch_state(), cache.changes());
+    assert!(block_on(states.changed()).is_some() && block_on(changes.next()).is_some());
+    let waker = Waker::from(Arc::new(Looks(cache)));
+    let (mut changed, mut next) = (pin!(states.changed()), pin!(changes.next()));
+    let mut context = Context::from_waker(&waker);
+    assert!(
+        changed.as_mut().poll(&mut context).is_pending() && next.as_mut().poll(&mut context).is_pending()
+    );
+    // It makes a node.
+    assert!(elsewhere.block_on(within(mutex(&other).acquire())).is_ok());
+    assert!(elsewhere.block_on(within(next)).is_some());
+    proxy.cut();
+    assert!(elsewhere.block_on(within(changed)).is_some());
+    assert!(elsewhere.block_on(within(mutex(&other).acquire())).is_ok());
 }
 
 /// Counts how often it is woken.

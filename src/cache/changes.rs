@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::{RecvError, TryRecvError};
+use tokio::sync::broadcast::error::TryRecvError;
 
 use super::change::Change;
 use super::shared::Shared;
@@ -50,15 +50,12 @@ impl Changes {
             self.shared.loaded().await?;
             return Some(self.reset());
         }
+        let mut news = self.shared.news();
         loop {
-            match self.receiver.recv().await {
-                Ok(change) => {
-                    if let Some(event) = self.take(change) {
-                        return Some(event);
-                    }
-                }
-                Err(RecvError::Lagged(_)) => return Some(self.reset()),
-                Err(RecvError::Closed) => return None,
+            match self.take_next() {
+                // The sender is as old as what is shared.
+                Err(TryRecvError::Empty) => drop(news.changed().await),
+                next => return next.ok(),
             }
         }
     }
@@ -68,15 +65,19 @@ impl Changes {
         if self.covered.is_none() {
             return self.shared.has_loaded().then(|| self.reset());
         }
+        self.take_next().ok()
+    }
+
+    fn take_next(&mut self) -> Result<CacheEvent, TryRecvError> {
         loop {
             match self.receiver.try_recv() {
                 Ok(change) => {
                     if let Some(event) = self.take(change) {
-                        return Some(event);
+                        return Ok(event);
                     }
                 }
-                Err(TryRecvError::Lagged(_)) => return Some(self.reset()),
-                Err(TryRecvError::Empty | TryRecvError::Closed) => return None,
+                Err(TryRecvError::Lagged(_)) => return Ok(self.reset()),
+                Err(error) => return Err(error),
             }
         }
     }

@@ -28,7 +28,7 @@ pub(super) struct Shared {
 
 /// What those who wait for a snapshot go by.
 #[derive(Clone, Debug, Default)]
-struct News {
+pub(super) struct News {
     has_loaded: bool,
     end: Option<Error>,
     /// Whether nothing will come any more, for whatever reason.
@@ -71,6 +71,12 @@ impl Shared {
                 receiver
             }
         }
+    }
+
+    /// Changes behind each change of the cache. By this, and not by those themselves, readers wait: a waker of a user must
+    /// not run under a lock.
+    pub(super) fn news(&self) -> watch::Receiver<News> {
+        self.news.subscribe()
     }
 
     pub(super) fn has_loaded(&self) -> bool {
@@ -144,7 +150,9 @@ impl Shared {
             news.has_loaded |= has_loaded;
             news.end = news.end.take().or(end);
         });
-        if let Some(watched) = &*self.watched.lock() {
+        // Not under the lock: a waker of a user may ask for it.
+        let watched = self.watched.lock().clone();
+        if let Some(watched) = watched {
             watched.show(state);
         }
         if is_over {
@@ -161,8 +169,9 @@ impl Shared {
 
     /// Tells those who follow the cache that nothing will come any more.
     pub(super) fn end(&self) {
-        self.changes.lock().take();
-        self.watched.lock().take();
+        // Dropped without the locks: that wakes users.
+        let ended = (self.changes.lock().take(), self.watched.lock().take());
+        drop(ended);
         self.news.send_modify(|news| news.is_over = true);
         self.meters.holds(0);
     }

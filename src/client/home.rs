@@ -11,7 +11,7 @@ use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use parking_lot::Mutex;
 use tokio::runtime::{Builder, Handle};
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::context::TokioContext;
@@ -28,6 +28,9 @@ pub(crate) struct Home {
     own: Option<Own>,
     wrapper: Option<Wrapper>,
 }
+
+/// The one that clients share.
+static SHARED: Mutex<Option<Home>> = Mutex::new(None);
 
 /// What the user makes of each task.
 #[derive(Clone)]
@@ -54,7 +57,6 @@ impl Home {
     /// # Errors
     /// [`Error::InvalidArgument`] if the system cannot start a thread.
     pub(crate) fn shared() -> Result<Self> {
-        static SHARED: Mutex<Option<Home>> = Mutex::new(None);
         let mut shared = SHARED.lock();
         if let Some(home) = &*shared {
             return Ok(home.clone());
@@ -138,7 +140,12 @@ impl Home {
 
     /// Runs `act`, which users may block. A blocked thread of ours would cost all clients their sessions.
     pub(crate) async fn run_blocking(&self, act: impl FnOnce() + Send + 'static) {
+        /// Of the 512 of the runtime, which look up host names as well.
+        const MOST_THREADS: usize = 256;
+        static THREADS: Semaphore = Semaphore::const_new(MOST_THREADS);
+
         if self.is_ours() {
+            let _thread = THREADS.acquire().await;
             // It is never aborted, and does not panic.
             let _ = self.runtime.spawn_blocking(act).await;
         } else {
@@ -146,12 +153,11 @@ impl Home {
         }
     }
 
-    /// Whether blocking this thread may stop the work of this runtime.
+    /// Whether blocking this thread may stop the work of this runtime, or of the clients that share our threads: a waker
+    /// of one client may drop another one.
     pub(crate) fn is_here(&self) -> bool {
-        match &self.own {
-            Some(own) => own.is_here(),
-            None => Handle::try_current().is_ok_and(|current| current.id() == self.runtime.id()),
-        }
+        let is_ours = SHARED.lock().as_ref().and_then(|home| home.own.as_ref()).is_some_and(Own::is_here);
+        is_ours || Handle::try_current().is_ok_and(|current| current.id() == self.runtime.id())
     }
 }
 

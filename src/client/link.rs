@@ -1,5 +1,6 @@
 //! Publishes the state of a client's session.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -175,8 +176,12 @@ impl Link {
     fn show_status(&self) {
         // Dropped after the lock is released.
         let mut _before = None;
-        self.status.send_modify(|shown| {
-            _before = Some(std::mem::replace(shown, self.present.lock().status.clone()));
-        });
+        let show = || {
+            self.status.send_modify(|shown| {
+                _before = Some(std::mem::replace(shown, self.present.lock().status.clone()));
+            });
+        };
+        // A waker of a user may panic.
+        let _ = catch_unwind(AssertUnwindSafe(show));
     }
 }

@@ -106,12 +106,12 @@ impl Drop for Ending {
         if self.is_due {
             return;
         }
-        self.closed.cancel();
+        // A second panic would abort the process.
+        let _ = catch_unwind(AssertUnwindSafe(|| self.closed.cancel()));
         if std::thread::panicking() {
             tracing::error!("the task that serves the client has panicked; the client is closed");
         }
         let over = Status::Over { source: zk::Error::ClientClosed };
-        // A second panic would abort the process.
         let _ = catch_unwind(AssertUnwindSafe(|| self.link.publish(ConnectionState::Closed, over)));
     }
 }
