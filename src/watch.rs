@@ -23,8 +23,8 @@ pub struct Watch<T>(watch::Receiver<T>);
 debug_by!(<T: std::fmt::Debug> Watch<T>, |it| value: *it.0.borrow());
 
 impl<T: Clone> Watch<T> {
-    /// Follows a channel of ours. The first [`changed`](Self::changed) returns its present value.
-    pub(crate) fn of(mut receiver: watch::Receiver<T>) -> Self {
+    /// The first [`changed`](Self::changed) returns the present value.
+    fn of(mut receiver: watch::Receiver<T>) -> Self {
         receiver.mark_changed();
         Self(receiver)
     }
@@ -91,7 +91,7 @@ impl<T: Clone> Watched<T> {
         self.show_if(|before| Some((value != *before, value)));
     }
 
-    /// Shows a value that depends on the one before, if there is one; as a change if that is told along with it.
+    /// Shows the value that `next` makes of the one before, if any, as a change if `next` says so.
     pub(crate) fn show_if(&self, next: impl FnOnce(&T) -> Option<(bool, T)>) {
         // Dropped after the lock is released.
         let mut _before = None;
@@ -107,7 +107,12 @@ impl<T: Clone> Watched<T> {
     }
 
     pub(crate) fn watch(&self) -> Watch<T> {
-        Watch::of(self.0.subscribe())
+        Watch::of(self.receiver())
+    }
+
+    /// For the library itself, which keeps no value borrowed.
+    pub(crate) fn receiver(&self) -> watch::Receiver<T> {
+        self.0.subscribe()
     }
 
     pub(crate) fn is_watched(&self) -> bool {

@@ -38,7 +38,7 @@ pub(super) struct Core {
     /// ones: before ZooKeeper 3.9, watches of both kinds on one path of one session may end each other (ZOOKEEPER-4466,
     /// ZOOKEEPER-4472), and no event tells of it. Made when it is first needed.
     pub(super) watching: Mutex<Option<Arc<Core>>>,
-    /// Cancelled when the work of leaders is asked to end, because the client is to be closed.
+    /// Cancelled when the client begins to close: leaders must end their work.
     pub(super) leaving: CancellationToken,
     /// The work that must end before the session does.
     pub(super) stays: TaskTracker,

@@ -1,6 +1,5 @@
 //! Publishes the state of a client's session.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use parking_lot::Mutex;
@@ -61,7 +60,7 @@ pub(crate) struct Link {
     /// are logged once.
     is_second: bool,
     present: Mutex<Present>,
-    status: watch::Sender<Status>,
+    status: Watched<Status>,
     state: Watched<ConnectionState>,
     connections: Connections,
     /// What is known about the servers while there is no connected session.
@@ -87,7 +86,7 @@ impl Link {
             servers,
             is_second,
             connections,
-            status: watch::Sender::new(status.clone()),
+            status: Watched::new(status.clone()),
             state: Watched::new(state),
             present: Mutex::new(Present { state, status, disconnected_since: Some(Moment::now()) }),
             causes: watch::Sender::default(),
@@ -99,7 +98,7 @@ impl Link {
     }
 
     pub(crate) fn status(&self) -> watch::Receiver<Status> {
-        self.status.subscribe()
+        self.status.receiver()
     }
 
     /// Returns the latest state and status, which the channels may not show yet, and since when there has been no
@@ -174,14 +173,6 @@ impl Link {
     }
 
     fn show_status(&self) {
-        // Dropped after the lock is released.
-        let mut _before = None;
-        let show = || {
-            self.status.send_modify(|shown| {
-                _before = Some(std::mem::replace(shown, self.present.lock().status.clone()));
-            });
-        };
-        // A waker of a user may panic.
-        let _ = catch_unwind(AssertUnwindSafe(show));
+        self.status.show_if(|_| Some((true, self.present.lock().status.clone())));
     }
 }

@@ -66,7 +66,7 @@ impl Publisher {
         matches!(self.progress.borrow().state, NodeState::Present { czxid, .. } if czxid == shown)
     }
 
-    /// Publishes a state, to watchers first: whoever waits for the progress finds it shown.
+    /// Publishes a state, to watchers first: it is shown when the progress changes.
     /// Returns whether it is another one than before.
     pub(super) fn show(&self, state: NodeState) -> bool {
         if self.progress.borrow().state == state {
