@@ -300,20 +300,6 @@ impl HeldNode {
         self.ensure_held()
     }
 
-    /// Takes the node to be deleted by [`finish_release`](Self::finish_release), if it is still there to be taken.
-    ///
-    /// # Errors
-    /// Same as [`ensure_held`](Self::ensure_held).
-    pub(super) fn begin_release(&self) -> Result<Option<Grant>> {
-        self.ensure_held()?;
-        let grant = self.take();
-        if grant.is_none() {
-            // It was lost after the check.
-            self.ensure_held()?;
-        }
-        Ok(grant)
-    }
-
     /// Deletes the node and waits for the confirmation. The first attempt is the transaction, which has been sent, if it
     /// deletes this node.
     ///

@@ -1,6 +1,7 @@
 //! One grant of a lock.
 
 use std::sync::Arc;
+use std::task::{Poll, ready};
 
 use futures_util::FutureExt;
 use futures_util::future::join_all;
@@ -54,27 +55,12 @@ pub(crate) struct Downgrading {
     hold: Arc<Hold>,
 }
 
-/// A share that is being returned.
-enum Returning {
-    Done(Result<()>),
-    /// It waits for a downgrade.
-    Waiting(Share),
-    Last(Last),
-}
-
-/// The last share of a hold, with the node of the hold.
-struct Last {
+/// A share that was given back.
+struct Released {
     hold: Arc<Hold>,
-    begun: Result<Option<Box<Grant>>>,
-}
-
-/// What remains to be done after a share is returned.
-enum Left {
-    Nothing,
-    /// Release the hold: this was the last share.
-    Release,
-    /// Wait for a downgrade, and then return the share again.
-    Wait,
+    held: Result<()>,
+    /// The node, if the hold ends by this.
+    grant: Option<Grant>,
 }
 
 impl Hold {
@@ -116,18 +102,21 @@ impl Hold {
         Some(Downgrading { hold: self.clone() })
     }
 
-    /// Takes back the share of a guard. The share of a dropped guard does not wait for downgrades.
-    fn take_back(&self, is_dropped: bool) -> Left {
+    /// Takes back the share of a guard; not yet if it is the last one and `waits` for a downgrade. Returns the node if the
+    /// hold ends by this.
+    fn take_back(&self, waits: bool) -> Poll<Option<Grant>> {
         let mut users = self.users.lock();
-        if users.guards == 1 && users.downgrades > 0 && !is_dropped {
+        if waits && users.guards == 1 && users.downgrades > 0 {
             users.is_leaving = true;
-            return Left::Wait;
+            return Poll::Pending;
         }
         users.guards -= 1;
-        if users.guards == 0 && users.downgrades == 0 { Left::Release } else { Left::Nothing }
+        let is_last = users.guards == 0 && users.downgrades == 0;
+        drop(users);
+        Poll::Ready(if is_last { self.end() } else { None })
     }
 
-    /// Ends after the last share was dropped. Unregisters first: an owner that acquires after the node is gone must not
+    /// Ends after the last share was returned. Unregisters first: an owner that acquires after the node is gone must not
     /// find this hold.
     fn end(&self) -> Option<Grant> {
         self.owners.unregister(self);
@@ -161,11 +150,14 @@ impl Share {
     ///
     /// # Cancel safety
     /// The share is returned, and the last one's node deleted, in any case.
-    pub(crate) async fn release(self) -> Result<()> {
+    pub(crate) async fn release(mut self) -> Result<()> {
         match self.give_back() {
-            Returning::Done(done) => done,
+            Poll::Ready(Released { held, grant: None, .. }) => held,
             // Boxed, so that it does not burden the release of a guard that is not the last one.
-            returning => Box::pin(returning.finish(&Deletes::default())).await,
+            Poll::Ready(released) => Box::pin(released.finish(&Deletes::default())).await,
+            Poll::Pending => {
+                Box::pin(async move { self.outwait().await?.finish(&Deletes::default()).await }).await
+            }
         }
     }
 
@@ -173,41 +165,29 @@ impl Share {
     ///
     /// # Cancel safety
     /// Same as [`release`](Self::release).
-    pub(super) async fn release_all(shares: Vec<Self>) -> Vec<Result<()>> {
-        let returning: Vec<Returning> = shares.into_iter().map(Self::give_back).collect();
-        let grants = returning.iter().filter_map(Returning::grant);
-        let deletes = Deletes::send(grants.map(|grant| &grant.node));
-        join_all(returning.into_iter().map(|returning| returning.finish(&deletes))).await
+    pub(super) async fn release_all(mut shares: Vec<Self>) -> Vec<Result<()>> {
+        let released = join_all(shares.iter_mut().map(Self::outwait)).await;
+        let grants = released.iter().flatten().filter_map(|released| released.grant.as_ref());
+        let deletes = &Deletes::send(grants.map(|grant| &grant.node));
+        join_all(released.into_iter().map(|released| async { released?.finish(deletes).await })).await
     }
 
-    fn give_back(mut self) -> Returning {
-        match self.hold.take_back(false) {
-            Left::Wait => Returning::Waiting(self),
-            Left::Nothing => {
-                self.is_returned = true;
-                Returning::Done(self.hold.node.ensure_held())
-            }
-            Left::Release => {
-                self.is_returned = true;
-                self.hold.owners.unregister(&self.hold);
-                if self.hold.node.stays() {
-                    return Returning::Done(Ok(()));
-                }
-                let begun = self.hold.node.begin_release().map(|grant| grant.map(Box::new));
-                Returning::Last(Last { hold: self.hold.clone(), begun })
-            }
-        }
+    /// Gives it back, unless it has to wait for a downgrade.
+    fn give_back(&mut self) -> Poll<Released> {
+        let held = self.hold.node.ensure_held();
+        let grant = ready!(self.hold.take_back(true));
+        self.is_returned = true;
+        Poll::Ready(Released { hold: self.hold.clone(), held, grant })
     }
 
-    /// Waits for downgrades, and then gives it back.
-    async fn outwait(mut self) -> Result<Returning> {
-        let hold = self.hold.clone();
+    /// Gives it back, after downgrades if it is the last one.
+    async fn outwait(&mut self) -> Result<Released> {
         loop {
             // Registered before the check, so that no notification is missed.
+            let hold = self.hold.clone();
             let downgraded = hold.downgraded.notified();
-            match self.give_back() {
-                Returning::Waiting(share) => self = share,
-                returning => return Ok(returning),
+            if let Poll::Ready(released) = self.give_back() {
+                return Ok(released);
             }
             hold.node.while_valid(downgraded.map(Ok)).await?;
         }
@@ -218,14 +198,14 @@ impl Share {
         Grant::drop_together(shares.into_iter().filter_map(|mut share| share.end()));
     }
 
-    /// Returns the share without waiting for downgrades. Returns the node of the hold if it was the last share.
+    /// Returns the share without waiting for downgrades. Returns the node if the hold ends by this.
     fn end(&mut self) -> Option<Grant> {
         if std::mem::replace(&mut self.is_returned, true) {
             return None;
         }
-        match self.hold.take_back(true) {
-            Left::Release => self.hold.end(),
-            Left::Nothing | Left::Wait => None,
+        match self.hold.take_back(false) {
+            Poll::Ready(grant) => grant,
+            Poll::Pending => None,
         }
     }
 }
@@ -236,36 +216,17 @@ impl Drop for Share {
     }
 }
 
-impl Returning {
-    fn grant(&self) -> Option<&Grant> {
-        match self {
-            Self::Last(Last { begun: Ok(grant), .. }) => grant.as_deref(),
-            Self::Last(_) | Self::Done(_) | Self::Waiting(_) => None,
-        }
-    }
-
+impl Released {
     async fn finish(self, deletes: &Deletes) -> Result<()> {
-        let returning = match self {
-            Self::Waiting(share) => share.outwait().await?,
-            returning => returning,
-        };
-        let Last { hold, begun } = match returning {
-            Self::Last(last) => last,
-            Self::Done(done) => return done,
-            // `outwait` returns when it no longer waits.
-            Self::Waiting(_) => return Ok(()),
-        };
-        let released = match begun {
-            Ok(Some(grant)) => {
+        // A hold that was lost by closing may still have a node, which is dropped.
+        self.held?;
+        match self.grant {
+            Some(grant) => {
                 let transaction = deletes.of(&grant.node);
-                hold.node.finish_release(*grant, transaction).await
+                self.hold.node.finish_release(grant, transaction).await
             }
-            Ok(None) => Ok(()),
-            Err(error) => Err(error),
-        };
-        // A hold that was lost by closing may still have a node.
-        drop(hold.node.take());
-        released
+            None => Ok(()),
+        }
     }
 }
 

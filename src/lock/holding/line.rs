@@ -26,14 +26,6 @@ pub(crate) struct Line {
 #[derive(Debug)]
 pub(crate) struct Turn(#[expect(dead_code, reason = "it is dropped")] OwnedSemaphorePermit);
 
-/// A place in line, until [`leave`](Self::leave).
-#[derive(Debug)]
-pub(super) struct Place<'a> {
-    line: &'a Line,
-    /// How often the lock had been granted when it came.
-    grants: u64,
-}
-
 impl Line {
     pub(super) fn new() -> Self {
         Self {
@@ -49,9 +41,10 @@ impl Line {
         self.turns.clone().try_acquire_owned().ok().map(Turn)
     }
 
-    pub(super) fn join(&self) -> Place<'_> {
+    /// Counts one more in line, until [`leave`](Self::leave). Returns how often the lock was granted before.
+    pub(super) fn join(&self) -> u64 {
         self.waiting.fetch_add(1, SeqCst);
-        Place { line: self, grants: self.grants.load(SeqCst) }
+        self.grants.load(SeqCst)
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -68,31 +61,29 @@ impl Line {
         self.grants.fetch_add(1, SeqCst);
         *self.in_queue.lock() = None;
     }
-}
 
-impl Place<'_> {
     /// Waits for the turn.
     ///
     /// # Cancel safety
     /// Whoever waits again is the last in line.
     pub(super) async fn turn(&self) -> Turn {
         // Unconstrained, so that whoever is polled first is in line first, even if its task has used up its budget.
-        let turn = unconstrained(self.line.turns.clone().acquire_owned()).await;
+        let turn = unconstrained(self.turns.clone().acquire_owned()).await;
         Turn(turn.expect("it is never closed"))
     }
 
-    /// Whether others have had the lock meanwhile, or have been waited for in the queue, as far as is known.
-    pub(super) fn has_waited_for_others(&self) -> bool {
-        self.line.grants.load(SeqCst) != self.grants || self.line.is_in_queue()
+    /// Whether others have had the lock since it was granted that often, or are waited for in the queue, as far as is known.
+    pub(super) fn has_made_wait(&self, since: u64) -> bool {
+        self.grants.load(SeqCst) != since || self.is_in_queue()
     }
 
     /// Records that the caller enters the queue, since it has its turn.
     pub(super) fn enters_queue(&self, caller: &Caller) {
-        *self.line.in_queue.lock() = Some(caller.clone());
+        *self.in_queue.lock() = Some(caller.clone());
     }
 
     /// Leaves the line. Returns whether it was the last in it.
     pub(super) fn leave(&self) -> bool {
-        self.line.waiting.fetch_sub(1, SeqCst) == 1
+        self.waiting.fetch_sub(1, SeqCst) == 1
     }
 }

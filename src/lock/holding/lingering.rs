@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::held_node::HeldNode;
-use super::line::{Line, Place, Turn};
+use super::line::{Line, Turn};
 use super::monitor::NodeWatch;
 use super::state::LockState;
 use crate::client::{ByPath, Client, Session, Watcher};
@@ -91,7 +91,9 @@ pub(crate) enum Taken {
 #[derive(Debug)]
 pub(crate) struct InLine<'a> {
     lingering: &'a Lingering,
-    place: Place<'a>,
+    line: &'a Line,
+    /// How often the lock had been granted when it came.
+    grants: u64,
     caller: &'a Caller,
     has_turn: bool,
 }
@@ -142,11 +144,12 @@ impl Lingering {
 
     /// Gets in line; `None` without a cohort.
     pub(crate) fn get_in_line<'a>(&'a self, caller: &'a Caller) -> Option<InLine<'a>> {
-        let place = self.line.as_ref()?.join();
+        let line = self.line.as_ref()?;
+        let grants = line.join();
         if self.has_valid_node() {
             caller.reached();
         }
-        Some(InLine { lingering: self, place, caller, has_turn: false })
+        Some(InLine { lingering: self, line, grants, caller, has_turn: false })
     }
 
     /// Whether there is a node of this client that is first in the queue, without a doubt about the session.
@@ -377,7 +380,7 @@ impl InLine<'_> {
     /// # Cancel safety
     /// If cancelled, only drop it.
     pub(crate) async fn turn(&mut self) -> Turn {
-        let turn = self.place.turn().await;
+        let turn = self.line.turn().await;
         self.has_turn = true;
         // From now on, it waits for the servers.
         self.caller.takes();
@@ -386,16 +389,16 @@ impl InLine<'_> {
 
     /// Records that the caller enters the queue, since it has its turn.
     pub(crate) fn enters_queue(&self) {
-        self.place.enters_queue(self.caller);
+        self.line.enters_queue(self.caller);
     }
 }
 
 impl Drop for InLine<'_> {
     fn drop(&mut self) {
-        if !self.has_turn && (self.place.has_waited_for_others() || self.lingering.has_valid_node()) {
+        if !self.has_turn && (self.line.has_made_wait(self.grants) || self.lingering.has_valid_node()) {
             self.caller.reached();
         }
-        if self.place.leave() {
+        if self.line.leave() {
             self.lingering.line_left();
         }
     }
