@@ -43,15 +43,3 @@ macro_rules! debug_by {
         }
     };
 }
-
-/// Implements `Debug` for a blocking type, which is shown as its async twin.
-#[cfg(feature = "blocking")]
-macro_rules! debug_as_inner {
-    ($(<$of:ident>)? $name:ident $(<$arg:tt>)?) => {
-        impl $(<$of>)? std::fmt::Debug for $name $(<$arg>)? {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                self.inner.fmt(f)
-            }
-        }
-    };
-}

@@ -24,7 +24,7 @@ pub struct Barrier {
     inner: crate::barriers::Barrier,
 }
 
-debug_as_inner!(Barrier);
+twin!(Barrier of crate::barriers);
 
 /// A barrier that lets a number of members in and out together. The blocking twin of
 /// [`barriers::DoubleBarrier`](crate::barriers::DoubleBarrier).
@@ -46,7 +46,7 @@ pub struct DoubleBarrier {
     inner: crate::barriers::DoubleBarrier,
 }
 
-debug_as_inner!(DoubleBarrier);
+twin!(DoubleBarrier of crate::barriers);
 
 /// A member that has entered a [`DoubleBarrier`]. The blocking twin of [`barriers::Entered`](crate::barriers::Entered).
 #[must_use = "if unused, the barrier is left at once"]
@@ -54,7 +54,7 @@ pub struct Entered {
     inner: crate::barriers::Entered,
 }
 
-debug_as_inner!(Entered);
+twin!(Entered of crate::barriers);
 
 impl Barrier {
     /// Creates a handle on the barrier at `path`. Does not block. See [`Barrier::new`](crate::barriers::Barrier::new).
@@ -112,11 +112,6 @@ impl Barrier {
     pub fn path(&self) -> &str {
         self.inner.path()
     }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::barriers::Barrier {
-        &self.inner
-    }
 }
 
 impl DoubleBarrier {
@@ -156,11 +151,6 @@ impl DoubleBarrier {
     /// Returns the full path of the barrier, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::barriers::DoubleBarrier {
-        &self.inner
     }
 }
 
@@ -202,46 +192,5 @@ impl Entered {
     /// Same as [`leave`](Self::leave).
     pub fn leave_within(self, within: Duration) -> Result<bool> {
         wait(self.inner.leave_within(within))
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::barriers::Entered {
-        &self.inner
-    }
-}
-
-impl From<crate::barriers::Barrier> for Barrier {
-    fn from(inner: crate::barriers::Barrier) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<Barrier> for crate::barriers::Barrier {
-    fn from(twin: Barrier) -> Self {
-        twin.inner
-    }
-}
-
-impl From<crate::barriers::DoubleBarrier> for DoubleBarrier {
-    fn from(inner: crate::barriers::DoubleBarrier) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<DoubleBarrier> for crate::barriers::DoubleBarrier {
-    fn from(twin: DoubleBarrier) -> Self {
-        twin.inner
-    }
-}
-
-impl From<crate::barriers::Entered> for Entered {
-    fn from(inner: crate::barriers::Entered) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<Entered> for crate::barriers::Entered {
-    fn from(twin: Entered) -> Self {
-        twin.inner
     }
 }

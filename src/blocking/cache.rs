@@ -30,7 +30,7 @@ pub struct Cache {
     inner: crate::cache::Cache,
 }
 
-debug_as_inner!(Cache);
+twin!(Cache of crate::cache);
 
 impl Cache {
     /// Starts a cache. Does not block. See [`Cache::new`](crate::cache::Cache::new).
@@ -94,23 +94,6 @@ impl Cache {
     /// Same as [`wait_loaded`](Self::wait_loaded).
     pub fn wait_current(&self) -> Result<Arc<Snapshot>> {
         wait(self.inner.wait_current())
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::cache::Cache {
-        &self.inner
-    }
-}
-
-impl From<crate::cache::Cache> for Cache {
-    fn from(inner: crate::cache::Cache) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<Cache> for crate::cache::Cache {
-    fn from(twin: Cache) -> Self {
-        twin.inner
     }
 }
 

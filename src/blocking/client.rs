@@ -28,7 +28,7 @@ pub struct Client {
     pub(super) inner: crate::Client,
 }
 
-debug_as_inner!(Client);
+twin!(Client);
 
 impl Client {
     /// Connects to ZooKeeper, blocking the thread. The blocking version of
@@ -99,23 +99,6 @@ impl Client {
     /// Returns whether [`close`](Self::close) was called.
     pub fn is_closed(&self) -> bool {
         self.inner.is_closed()
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::Client {
-        &self.inner
-    }
-}
-
-impl From<crate::Client> for Client {
-    fn from(inner: crate::Client) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<Client> for crate::Client {
-    fn from(twin: Client) -> Self {
-        twin.inner
     }
 }
 

@@ -20,7 +20,7 @@ pub struct LockGuard {
     pub(super) inner: crate::LockGuard,
 }
 
-debug_as_inner!(LockGuard);
+twin!(LockGuard);
 
 impl LockGuard {
     /// Returns a number that grows with every grant of the lock. See
@@ -157,22 +157,5 @@ impl LockGuard {
     ///   The lock is then released in the background.
     pub fn release(self) -> Result<()> {
         wait(self.inner.release())
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::LockGuard {
-        &self.inner
-    }
-}
-
-impl From<crate::LockGuard> for LockGuard {
-    fn from(inner: crate::LockGuard) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<LockGuard> for crate::LockGuard {
-    fn from(twin: LockGuard) -> Self {
-        twin.inner
     }
 }

@@ -32,7 +32,7 @@ pub struct LeaderLatch {
     inner: crate::LeaderLatch,
 }
 
-debug_as_inner!(LeaderLatch);
+twin!(LeaderLatch);
 
 impl LeaderLatch {
     /// Starts a candidate at `path`. Does not block. See [`LeaderLatch::start`](crate::LeaderLatch::start).
@@ -130,22 +130,5 @@ impl LeaderLatch {
     /// Returns the full path of the election, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::LeaderLatch {
-        &self.inner
-    }
-}
-
-impl From<crate::LeaderLatch> for LeaderLatch {
-    fn from(inner: crate::LeaderLatch) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<LeaderLatch> for crate::LeaderLatch {
-    fn from(twin: LeaderLatch) -> Self {
-        twin.inner
     }
 }

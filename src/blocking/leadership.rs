@@ -19,7 +19,7 @@ pub struct Leadership {
     inner: crate::Leadership,
 }
 
-debug_as_inner!(Leadership);
+twin!(Leadership);
 
 impl Leadership {
     /// Returns a number that grows with every term. See
@@ -144,22 +144,5 @@ impl Leadership {
     /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn resign(&self) -> Result<()> {
         wait(self.inner.resign())
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::Leadership {
-        &self.inner
-    }
-}
-
-impl From<crate::Leadership> for Leadership {
-    fn from(inner: crate::Leadership) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<Leadership> for crate::Leadership {
-    fn from(twin: Leadership) -> Self {
-        twin.inner
     }
 }

@@ -27,7 +27,7 @@ pub struct Locks {
     inner: crate::Locks,
 }
 
-debug_as_inner!(Locks);
+twin!(Locks);
 
 impl Locks {
     /// Creates locks below the path `base`. See [`Locks::new`](crate::Locks::new).
@@ -73,22 +73,5 @@ impl Locks {
     /// Returns the path of the locks of a key. See [`Locks::path_of`](crate::Locks::path_of).
     pub fn path_of(&self, key: impl Display) -> String {
         self.inner.path_of(key)
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::Locks {
-        &self.inner
-    }
-}
-
-impl From<crate::Locks> for Locks {
-    fn from(inner: crate::Locks) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<Locks> for crate::Locks {
-    fn from(twin: Locks) -> Self {
-        twin.inner
     }
 }

@@ -88,6 +88,9 @@
 //! the last one. So call [`Client::close`] first: it releases everything, and wakes all waiting threads with
 //! [`Error::Closed`](crate::Error::Closed). Or join the threads.
 
+#[macro_use]
+mod twin;
+
 pub mod atomic;
 pub mod barriers;
 pub mod cache;
@@ -104,7 +107,6 @@ pub mod nodes;
 mod observer;
 pub mod operate;
 mod quorum;
-mod read_lock;
 mod read_write;
 mod selector;
 mod semaphore;
@@ -114,7 +116,6 @@ mod ticket;
 mod transaction;
 mod wait;
 mod watch;
-mod write_lock;
 
 pub use self::client::Client;
 pub use self::guard::LockGuard;
@@ -125,11 +126,9 @@ pub use self::multi::MultiLock;
 pub use self::mutex::InterProcessMutex;
 pub use self::observer::LeaderObserver;
 pub use self::quorum::{QuorumGuard, QuorumLock};
-pub use self::read_lock::ReadLock;
-pub use self::read_write::ReadWriteLock;
+pub use self::read_write::{ReadLock, ReadWriteLock, WriteLock};
 pub use self::selector::LeaderSelector;
 pub use self::semaphore::Semaphore;
 pub use self::semaphore_mutex::SemaphoreMutex;
 pub use self::ticket::Ticket;
 pub use self::transaction::Transaction;
-pub use self::write_lock::WriteLock;

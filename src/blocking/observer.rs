@@ -27,7 +27,7 @@ pub struct LeaderObserver {
     inner: crate::LeaderObserver,
 }
 
-debug_as_inner!(LeaderObserver);
+twin!(LeaderObserver);
 
 impl LeaderObserver {
     /// Creates an observer of the election at `path`. Does not block. See
@@ -70,22 +70,5 @@ impl LeaderObserver {
     /// [`LeaderObserver::watch_leader`](crate::LeaderObserver::watch_leader).
     pub fn watch_leader(&self) -> Watch<Observation> {
         self.inner.watch_leader()
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::LeaderObserver {
-        &self.inner
-    }
-}
-
-impl From<crate::LeaderObserver> for LeaderObserver {
-    fn from(inner: crate::LeaderObserver) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<LeaderObserver> for crate::LeaderObserver {
-    fn from(twin: LeaderObserver) -> Self {
-        twin.inner
     }
 }

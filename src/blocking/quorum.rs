@@ -29,7 +29,7 @@ pub struct QuorumLock {
     inner: crate::QuorumLock,
 }
 
-debug_as_inner!(QuorumLock);
+twin!(QuorumLock);
 
 /// A held [`QuorumLock`]. The lock is released when the guard is dropped or [released](Self::release), on any thread. The
 /// blocking twin of [`QuorumGuard`](crate::QuorumGuard).
@@ -42,7 +42,7 @@ pub struct QuorumGuard {
     inner: crate::QuorumGuard,
 }
 
-debug_as_inner!(QuorumGuard);
+twin!(QuorumGuard);
 
 impl QuorumLock {
     /// Creates a lock over these ensembles, at `path` on each of them. Does not block. See
@@ -104,11 +104,6 @@ impl QuorumLock {
     /// Returns the names of the ensembles, and the full path of the lock on each, in the order in which they are taken.
     pub fn paths(&self) -> impl Iterator<Item = (&str, &str)> {
         self.inner.paths()
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::QuorumLock {
-        &self.inner
     }
 }
 
@@ -184,34 +179,5 @@ impl QuorumGuard {
     ///   The lock is then released in the background.
     pub fn release(self) -> Result<()> {
         wait(self.inner.release())
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::QuorumGuard {
-        &self.inner
-    }
-}
-
-impl From<crate::QuorumLock> for QuorumLock {
-    fn from(inner: crate::QuorumLock) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<QuorumLock> for crate::QuorumLock {
-    fn from(twin: QuorumLock) -> Self {
-        twin.inner
-    }
-}
-
-impl From<crate::QuorumGuard> for QuorumGuard {
-    fn from(inner: crate::QuorumGuard) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<QuorumGuard> for crate::QuorumGuard {
-    fn from(twin: QuorumGuard) -> Self {
-        twin.inner
     }
 }

@@ -1,8 +1,8 @@
-//! The read/write lock, for threads.
+//! The read/write lock and its two sides, for threads.
 
 use super::client::Client;
-use super::read_lock::ReadLock;
-use super::write_lock::WriteLock;
+use super::ticket::Ticket;
+use super::wait::wait;
 use crate::error::Result;
 use crate::lock::{LockOptions, Owner};
 
@@ -27,7 +27,7 @@ pub struct ReadWriteLock {
     inner: crate::ReadWriteLock,
 }
 
-debug_as_inner!(ReadWriteLock);
+twin!(ReadWriteLock);
 
 impl ReadWriteLock {
     /// Creates a lock at `path`. Does not block. See [`ReadWriteLock::new`](crate::ReadWriteLock::new).
@@ -67,21 +67,54 @@ impl ReadWriteLock {
     pub fn path(&self) -> &str {
         self.inner.path()
     }
+}
 
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::ReadWriteLock {
-        &self.inner
+/// The read side of a [`ReadWriteLock`](super::ReadWriteLock): many owners hold it at once.
+#[derive(Clone)]
+#[must_use = "a lock does nothing until it is acquired"]
+pub struct ReadLock {
+    inner: crate::ReadLock,
+}
+
+lock_twin!(ReadLock, "the lock");
+
+impl ReadLock {
+    /// Enters the queue, blocking the thread until that is done, and returns a [`Ticket`]. The blocking version of
+    /// [`ReadLock::enqueue`](crate::ReadLock::enqueue).
+    ///
+    /// # Errors
+    /// Same as [`acquire`](Self::acquire).
+    pub fn enqueue(&self) -> Result<Ticket> {
+        wait(self.inner.enqueue()).map(Ticket::from)
+    }
+
+    /// Returns the full path of the lock, including the namespace.
+    pub fn path(&self) -> &str {
+        self.inner.path()
     }
 }
 
-impl From<crate::ReadWriteLock> for ReadWriteLock {
-    fn from(inner: crate::ReadWriteLock) -> Self {
-        Self { inner }
-    }
+/// The write side of a [`ReadWriteLock`](super::ReadWriteLock): one owner holds it alone.
+#[derive(Clone)]
+#[must_use = "a lock does nothing until it is acquired"]
+pub struct WriteLock {
+    inner: crate::WriteLock,
 }
 
-impl From<ReadWriteLock> for crate::ReadWriteLock {
-    fn from(twin: ReadWriteLock) -> Self {
-        twin.inner
+lock_twin!(WriteLock, "the lock");
+
+impl WriteLock {
+    /// Enters the queue, blocking the thread until that is done, and returns a [`Ticket`]. The blocking version of
+    /// [`WriteLock::enqueue`](crate::WriteLock::enqueue).
+    ///
+    /// # Errors
+    /// Same as [`acquire`](Self::acquire).
+    pub fn enqueue(&self) -> Result<Ticket> {
+        wait(self.inner.enqueue()).map(Ticket::from)
+    }
+
+    /// Returns the full path of the lock, including the namespace.
+    pub fn path(&self) -> &str {
+        self.inner.path()
     }
 }

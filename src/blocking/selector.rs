@@ -47,7 +47,7 @@ pub struct LeaderSelector {
     inner: crate::LeaderSelector,
 }
 
-debug_as_inner!(LeaderSelector);
+twin!(LeaderSelector);
 
 impl LeaderSelector {
     /// Starts a candidate whose work blocks. Does not block itself, and needs no runtime. See
@@ -176,22 +176,5 @@ impl LeaderSelector {
     /// Returns the full path of the election, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::LeaderSelector {
-        &self.inner
-    }
-}
-
-impl From<crate::LeaderSelector> for LeaderSelector {
-    fn from(inner: crate::LeaderSelector) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<LeaderSelector> for crate::LeaderSelector {
-    fn from(twin: LeaderSelector) -> Self {
-        twin.inner
     }
 }

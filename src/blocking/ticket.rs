@@ -20,7 +20,7 @@ pub struct Ticket {
     inner: crate::Ticket,
 }
 
-debug_as_inner!(Ticket);
+twin!(Ticket);
 
 impl Ticket {
     /// Returns the number of contenders ahead of this one. The blocking version of
@@ -48,22 +48,5 @@ impl Ticket {
     ///   The place is then given up.
     pub fn acquired(self) -> Result<LockGuard> {
         wait(self.inner.acquired()).map(LockGuard::from)
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::Ticket {
-        &self.inner
-    }
-}
-
-impl From<crate::Ticket> for Ticket {
-    fn from(inner: crate::Ticket) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<Ticket> for crate::Ticket {
-    fn from(twin: Ticket) -> Self {
-        twin.inner
     }
 }

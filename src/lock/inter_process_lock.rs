@@ -8,7 +8,6 @@ use async_trait::async_trait;
 
 use super::acquiring::acquirable::Acquirable;
 use super::acquiring::reentrant::Reentrant;
-use super::acquiring::wait::Wait;
 use super::holding::guard::LockGuard;
 use super::multi::MultiLock;
 use super::operating::participant::Participant;
@@ -17,6 +16,41 @@ use super::owner::Owner;
 use super::semaphore::Semaphore;
 use crate::client::Client;
 use crate::error::Result;
+
+/// Does something with a lock by what it is made of.
+macro_rules! of_any {
+    ($self:ident, $lock:ident => $do:expr) => {
+        match $self.made_of().0 {
+            Made::Reentrant($lock) => $do,
+            Made::Semaphore($lock) => $do,
+            Made::Multi($lock) => $do,
+        }
+    };
+}
+
+/// Makes a lock an [`InterProcessLock`], by what it is made of.
+macro_rules! inter_process_lock {
+    ($name:ident, |$it:ident| $made:expr) => {
+        impl Sealed for $name {
+            fn made_of(&self) -> MadeOf<'_> {
+                let $it = self;
+                MadeOf($made)
+            }
+        }
+
+        impl InterProcessLock for $name {
+            fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {
+                Arc::new(self.owned_by(owner))
+            }
+
+            fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>> {
+                Ok(Arc::new(self.with_options(options)?))
+            }
+        }
+    };
+}
+
+pub(super) use inter_process_lock;
 
 /// The common interface of all locks, for code that accepts any of them.
 ///
@@ -38,29 +72,17 @@ use crate::error::Result;
 pub trait InterProcessLock: Sealed + Debug + Send + Sync {
     /// Acquires the lock, waiting until it is available.
     async fn acquire(&self) -> Result<LockGuard> {
-        match self.made_of().0 {
-            Made::Reentrant(lock) => lock.acquire().await,
-            Made::Semaphore(lock) => lock.acquire().await,
-            Made::Multi(lock) => lock.acquire().await,
-        }
+        of_any!(self, lock => lock.acquire().await)
     }
 
     /// Acquires the lock if it is available immediately; returns `None` otherwise.
     async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        match self.made_of().0 {
-            Made::Reentrant(lock) => lock.try_acquire(Wait::No).await,
-            Made::Semaphore(lock) => lock.try_acquire().await,
-            Made::Multi(lock) => lock.try_acquire().await,
-        }
+        of_any!(self, lock => lock.try_acquire().await)
     }
 
     /// Acquires the lock, waiting at most `within`. Returns `None` if that time elapsed in the queue.
     async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        match self.made_of().0 {
-            Made::Reentrant(lock) => lock.try_acquire(Wait::at_most(within)).await,
-            Made::Semaphore(lock) => lock.try_acquire_for(within).await,
-            Made::Multi(lock) => lock.try_acquire_for(within).await,
-        }
+        of_any!(self, lock => lock.try_acquire_for(within).await)
     }
 
     /// Returns a handle to the same lock object that acquires for this owner instead of the current task.
@@ -71,59 +93,35 @@ pub trait InterProcessLock: Sealed + Debug + Send + Sync {
 
     /// Returns the holders and all waiters in queue order, the holders first.
     async fn participants(&self) -> Result<Vec<Participant>> {
-        match self.made_of().0 {
-            Made::Reentrant(lock) => lock.participants().await,
-            Made::Semaphore(lock) => lock.participants().await,
-            Made::Multi(lock) => lock.participants().await,
-        }
+        of_any!(self, lock => lock.participants().await)
     }
 
     /// Returns the holder of the lock, in any process; of several, the first. `None` if the lock is free or its
     /// path [does not exist](Self::path_exists).
     async fn holder(&self) -> Result<Option<Participant>> {
-        match self.made_of().0 {
-            Made::Reentrant(lock) => lock.holder().await,
-            Made::Semaphore(lock) => lock.holder().await,
-            Made::Multi(lock) => lock.holder().await,
-        }
+        of_any!(self, lock => lock.holder().await)
     }
 
     /// Returns whether the lock is held, in any process. A lock whose path [does not exist](Self::path_exists) is
     /// not held.
     async fn is_locked(&self) -> Result<bool> {
-        match self.made_of().0 {
-            Made::Reentrant(lock) => lock.is_locked().await,
-            Made::Semaphore(lock) => lock.is_locked().await,
-            Made::Multi(lock) => lock.is_locked().await,
-        }
+        of_any!(self, lock => lock.is_locked().await)
     }
 
     /// Returns whether the path exists, which tells a free lock from a mistyped path. The path of a free lock may
     /// not exist.
     async fn path_exists(&self) -> Result<bool> {
-        match self.made_of().0 {
-            Made::Reentrant(lock) => lock.path_exists().await,
-            Made::Semaphore(lock) => lock.path_exists().await,
-            Made::Multi(lock) => lock.path_exists().await,
-        }
+        of_any!(self, lock => lock.path_exists().await)
     }
 
     /// Returns whether the lock is held through this object.
     fn is_acquired_in_this_process(&self) -> bool {
-        match self.made_of().0 {
-            Made::Reentrant(lock) => lock.is_acquired_in_this_process(),
-            Made::Semaphore(lock) => lock.is_acquired_in_this_process(),
-            Made::Multi(lock) => lock.is_acquired_in_this_process(),
-        }
+        of_any!(self, lock => lock.is_acquired_in_this_process())
     }
 
     /// Returns whether this owner holds the lock through this object.
     fn is_owned_by(&self, owner: &Owner) -> bool {
-        match self.made_of().0 {
-            Made::Reentrant(lock) => lock.is_owned_by(owner),
-            Made::Semaphore(lock) => lock.is_owned_by(owner),
-            Made::Multi(lock) => lock.is_owned_by(owner),
-        }
+        of_any!(self, lock => lock.is_owned_by(owner))
     }
 
     /// Returns the full path of the lock, including the namespace; of a multi-lock, the paths of its members in

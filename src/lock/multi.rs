@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed};
+use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed, inter_process_lock};
 use super::mutex::InterProcessMutex;
 use super::options::LockOptions;
 use super::owner::Owner;
@@ -298,18 +298,4 @@ fn in_order<M>(members: &mut [M], lock: impl Fn(&M) -> &dyn InterProcessLock) ->
     Err(Error::InvalidArgument { argument: "members of a multi-lock", reason })
 }
 
-impl Sealed for MultiLock {
-    fn made_of(&self) -> MadeOf<'_> {
-        MadeOf(Made::Multi(self))
-    }
-}
-
-impl InterProcessLock for MultiLock {
-    fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {
-        Arc::new(self.owned_by(owner))
-    }
-
-    fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>> {
-        Ok(Arc::new(self.with_options(options)?))
-    }
-}
+inter_process_lock!(MultiLock, |it| Made::Multi(it));

@@ -1,18 +1,16 @@
 //! The mutual exclusion lock.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed};
+use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed, inter_process_lock};
+use super::methods::lock_methods;
 use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::Client;
 use crate::error::Result;
 use crate::lock::acquiring::reentrant::Reentrant;
 use crate::lock::acquiring::ticket::Ticket;
-use crate::lock::acquiring::wait::Wait;
 use crate::lock::holding::guard::LockGuard;
-use crate::lock::operating::participant::Participant;
 use crate::queue::{Kind, MUTEX};
 
 /// A lock that one owner at a time holds, among all processes that use the same path.
@@ -65,6 +63,7 @@ pub struct InterProcessMutex {
 }
 
 debug_by!(InterProcessMutex, |it| path: it.path());
+lock_methods!(InterProcessMutex, lock);
 
 impl InterProcessMutex {
     /// Creates a lock at `path`, below the client's namespace. Makes no request. The first acquire creates the
@@ -152,39 +151,6 @@ impl InterProcessMutex {
         self.lock.acquire().await
     }
 
-    /// Acquires the lock if it is available immediately; returns `None` otherwise.
-    ///
-    /// `None` means that another owner holds the lock or is ahead in the queue, so a later try may
-    /// succeed. An owner that holds this path itself, so that it cannot be granted, gets
-    /// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) instead, as from every other acquire: no
-    /// later try could succeed.
-    ///
-    /// # Errors
-    /// Same as [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    /// If cancelled, nothing is left behind.
-    pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        self.lock.try_acquire(Wait::No).await
-    }
-
-    /// Acquires the lock, waiting at most `within`. Returns `None` if that time
-    /// elapsed in the queue.
-    ///
-    /// The bound holds even while the servers are down or do not respond. Leaving the queue afterwards may
-    /// take another round trip, at most 100 ms. Zero is the same as [`try_acquire`](Self::try_acquire).
-    ///
-    /// # Errors
-    /// Same as [`acquire`](Self::acquire), and:
-    /// - [`Error::NotConnected`](crate::Error::NotConnected): the queue was not reached within this time,
-    ///   so it is unknown whether another owner holds the lock.
-    ///
-    /// # Cancel safety
-    /// Same as [`acquire`](Self::acquire).
-    pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        self.lock.try_acquire(Wait::at_most(within)).await
-    }
-
     /// Enters the queue, and returns a [`Ticket`] for the place in it.
     ///
     /// While other contenders of this client wait behind the ticket, its node is watched, which takes one
@@ -199,85 +165,6 @@ impl InterProcessMutex {
         Ticket::enter(&self.lock).await
     }
 
-    /// Returns the holder and all waiters in queue order, the holder first. Empty if the path [does not
-    /// exist](Self::path_exists).
-    ///
-    /// The list includes contenders of Curator, go-zookeeper and kazoo. It does not include contenders of
-    /// another kind of recipe, which must not use this path. It reflects everything that was done before
-    /// the call, even through another server.
-    ///
-    /// # Errors
-    /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): the queue or a contender's node cannot be read.
-    ///   Newer servers reveal nothing about nodes that the client has no permission to read.
-    /// - [`Error::NotConnected`](crate::Error::NotConnected): the servers cannot be reached.
-    /// - [`Error::Closed`](crate::Error::Closed): the client is closed.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: this only reads.
-    pub async fn participants(&self) -> Result<Vec<Participant>> {
-        self.lock.participants().await
-    }
-
-    /// Returns whether the lock is held, in any process. A lock whose path does not exist is not held,
-    /// which is no error: see [`path_exists`](Self::path_exists).
-    ///
-    /// # Errors
-    /// Same as [`participants`](Self::participants).
-    ///
-    /// # Cancel safety
-    /// Cancel safe: this only reads.
-    pub async fn is_locked(&self) -> Result<bool> {
-        self.lock.is_locked().await
-    }
-
-    /// Returns the holder of the lock, in any process; of several readers, the first. `None` if the lock
-    /// is free or its path [does not exist](Self::path_exists).
-    ///
-    /// # Errors
-    /// Same as [`participants`](Self::participants).
-    ///
-    /// # Cancel safety
-    /// Cancel safe: this only reads.
-    pub async fn holder(&self) -> Result<Option<Participant>> {
-        self.lock.holder().await
-    }
-
-    /// Returns whether the path exists, which tells a free lock from a mistyped path.
-    ///
-    /// The path exists from the first acquire until it has been unused for a while (about a minute by
-    /// default) and the servers remove it, so the path of a free lock may not exist. An existing path is
-    /// not necessarily the path of a lock.
-    ///
-    /// # Errors
-    /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): the server refuses the request or cannot be
-    ///   reached.
-    /// - [`Error::NotConnected`](crate::Error::NotConnected): the servers cannot be reached, and nothing
-    ///   could be sent.
-    /// - [`Error::Closed`](crate::Error::Closed): the client is closed.
-    ///
-    /// # Cancel safety
-    /// Cancel safe: this only reads.
-    pub async fn path_exists(&self) -> Result<bool> {
-        self.lock.path_exists().await
-    }
-
-    /// Returns whether any owner holds the lock through this object. Makes no request: a lost lock counts
-    /// until its last guard is gone.
-    pub fn is_acquired_in_this_process(&self) -> bool {
-        self.lock.is_acquired_in_this_process()
-    }
-
-    /// Returns whether this owner holds the lock through this object. Makes no request: a lost lock counts
-    /// until its last guard is gone. With [`Owner::current`], corresponds to Curator's `isOwnedByCurrentThread`.
-    pub fn is_owned_by(&self, owner: &Owner) -> bool {
-        self.lock.is_owned_by(owner)
-    }
-
-    /// Returns the full path of the lock, including the namespace.
-    pub fn path(&self) -> &str {
-        self.lock.path()
-    }
-
     /// Returns whether both are the same lock object.
     #[cfg(test)]
     pub(super) fn is_same(&self, other: &Self) -> bool {
@@ -285,18 +172,4 @@ impl InterProcessMutex {
     }
 }
 
-impl Sealed for InterProcessMutex {
-    fn made_of(&self) -> MadeOf<'_> {
-        MadeOf(Made::Reentrant(&self.lock))
-    }
-}
-
-impl InterProcessLock for InterProcessMutex {
-    fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {
-        Arc::new(self.owned_by(owner))
-    }
-
-    fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>> {
-        Ok(Arc::new(self.with_options(options)?))
-    }
-}
+inter_process_lock!(InterProcessMutex, |it| Made::Reentrant(&it.lock));

@@ -1,12 +1,16 @@
-//! The read/write lock.
+//! The read/write lock, and its two sides.
 
+use std::sync::Arc;
+
+use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed, inter_process_lock};
+use super::methods::lock_methods;
 use super::options::LockOptions;
 use super::owner::Owner;
-use super::read_lock::ReadLock;
-use super::write_lock::WriteLock;
 use crate::client::Client;
 use crate::error::Result;
 use crate::lock::acquiring::reentrant::Reentrant;
+use crate::lock::acquiring::ticket::Ticket;
+use crate::lock::holding::guard::LockGuard;
 use crate::queue::{Kind, READ_WRITE};
 
 /// A lock that many readers or one writer hold, among all processes that use the same path.
@@ -105,3 +109,117 @@ impl ReadWriteLock {
         self.write.path()
     }
 }
+
+/// The read side of a [`ReadWriteLock`](crate::ReadWriteLock): many owners hold it at once.
+///
+/// This is a handle that can be cloned; clones are the same lock object.
+#[derive(Clone)]
+#[must_use = "a lock does nothing until it is acquired"]
+pub struct ReadLock {
+    lock: Reentrant,
+}
+
+debug_by!(ReadLock, |it| path: it.path());
+lock_methods!(ReadLock, lock);
+
+impl ReadLock {
+    /// Returns a handle to the same lock object that acquires with these options. See
+    /// [`InterProcessMutex::with_options`](crate::InterProcessMutex::with_options).
+    ///
+    /// # Errors
+    /// Same as [`InterProcessMutex::with_options`](crate::InterProcessMutex::with_options).
+    pub fn with_options(&self, options: LockOptions) -> Result<Self> {
+        Ok(Self { lock: self.lock.with_options(options)? })
+    }
+
+    /// Returns a handle to the same lock object that acquires for this owner instead of the current task. See
+    /// [`InterProcessMutex::owned_by`](crate::InterProcessMutex::owned_by).
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        Self { lock: self.lock.owned_by(owner) }
+    }
+
+    /// Acquires the lock, waiting until no writer holds it or is ahead in the queue.
+    ///
+    /// An owner that holds the [`WriteLock`](crate::WriteLock) gets this one immediately. When it then releases the
+    /// write lock, it continues as a reader, without a gap for another writer.
+    ///
+    /// # Errors
+    /// Same as [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
+    ///
+    /// # Cancel safety
+    /// Same as [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
+    pub async fn acquire(&self) -> Result<LockGuard> {
+        self.lock.acquire().await
+    }
+
+    /// Enters the queue, and returns a [`Ticket`] for the place in it. See
+    /// [`InterProcessMutex::enqueue`](crate::InterProcessMutex::enqueue).
+    ///
+    /// # Errors
+    /// Same as [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// If cancelled, nothing is left in the queue.
+    pub async fn enqueue(&self) -> Result<Ticket> {
+        Ticket::enter(&self.lock).await
+    }
+}
+
+inter_process_lock!(ReadLock, |it| Made::Reentrant(&it.lock));
+
+/// The write side of a [`ReadWriteLock`](crate::ReadWriteLock): one owner holds it alone.
+///
+/// This is a handle that can be cloned; clones are the same lock object.
+#[derive(Clone)]
+#[must_use = "a lock does nothing until it is acquired"]
+pub struct WriteLock {
+    lock: Reentrant,
+}
+
+debug_by!(WriteLock, |it| path: it.path());
+lock_methods!(WriteLock, lock);
+
+impl WriteLock {
+    /// Returns a handle to the same lock object that acquires with these options. See
+    /// [`InterProcessMutex::with_options`](crate::InterProcessMutex::with_options).
+    ///
+    /// # Errors
+    /// Same as [`InterProcessMutex::with_options`](crate::InterProcessMutex::with_options).
+    pub fn with_options(&self, options: LockOptions) -> Result<Self> {
+        Ok(Self { lock: self.lock.with_options(options)? })
+    }
+
+    /// Returns a handle to the same lock object that acquires for this owner instead of the current task. See
+    /// [`InterProcessMutex::owned_by`](crate::InterProcessMutex::owned_by).
+    pub fn owned_by(&self, owner: &Owner) -> Self {
+        Self { lock: self.lock.owned_by(owner) }
+    }
+
+    /// Acquires the lock, waiting until it is available.
+    ///
+    /// An owner that holds the [`ReadLock`](crate::ReadLock) cannot acquire this one: release the read lock first.
+    ///
+    /// # Errors
+    /// Same as [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire);
+    /// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) also if the owner holds the read lock.
+    ///
+    /// # Cancel safety
+    /// Same as [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
+    pub async fn acquire(&self) -> Result<LockGuard> {
+        self.lock.acquire().await
+    }
+
+    /// Enters the queue, and returns a [`Ticket`] for the place in it. See
+    /// [`InterProcessMutex::enqueue`](crate::InterProcessMutex::enqueue).
+    ///
+    /// # Errors
+    /// Same as [`acquire`](Self::acquire).
+    ///
+    /// # Cancel safety
+    /// If cancelled, nothing is left in the queue.
+    pub async fn enqueue(&self) -> Result<Ticket> {
+        Ticket::enter(&self.lock).await
+    }
+}
+
+inter_process_lock!(WriteLock, |it| Made::Reentrant(&it.lock));

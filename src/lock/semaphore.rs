@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed};
+use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed, inter_process_lock};
 use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::{Client, Room};
@@ -374,21 +374,7 @@ impl Semaphore {
     }
 }
 
-impl Sealed for Semaphore {
-    fn made_of(&self) -> MadeOf<'_> {
-        MadeOf(Made::Semaphore(self))
-    }
-}
-
-impl InterProcessLock for Semaphore {
-    fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {
-        Arc::new(self.owned_by(owner))
-    }
-
-    fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>> {
-        Ok(Arc::new(self.with_options(options)?))
-    }
-}
+inter_process_lock!(Semaphore, |it| Made::Semaphore(it));
 
 /// A request for permits that waits in the queue.
 #[derive(Debug)]

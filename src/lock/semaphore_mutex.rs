@@ -1,16 +1,15 @@
 //! The lock that has no owner.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed};
+use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed, inter_process_lock};
+use super::methods::lock_methods;
 use super::options::LockOptions;
 use super::owner::Owner;
 use super::semaphore::Semaphore;
 use crate::client::Client;
 use crate::error::Result;
 use crate::lock::holding::guard::LockGuard;
-use crate::lock::operating::participant::Participant;
 
 /// A non-re-entrant lock that one holder at a time holds, among all processes that use the same path. An owner
 /// that acquires it twice waits for itself.
@@ -51,6 +50,7 @@ pub struct SemaphoreMutex {
 }
 
 debug_by!(SemaphoreMutex, |it| path: it.path());
+lock_methods!(SemaphoreMutex, semaphore);
 
 impl SemaphoreMutex {
     /// Creates a lock at `path`, below the client's namespace. Makes no request. The first acquire creates the
@@ -97,107 +97,6 @@ impl SemaphoreMutex {
     pub async fn acquire(&self) -> Result<LockGuard> {
         self.semaphore.acquire().await
     }
-
-    /// Acquires the lock if it is available immediately; returns `None` otherwise.
-    ///
-    /// # Errors
-    /// Same as [`Semaphore::acquire`].
-    ///
-    /// # Cancel safety
-    /// If cancelled, nothing is left behind.
-    pub async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        self.semaphore.try_acquire().await
-    }
-
-    /// Acquires the lock, waiting at most `within`. Returns `None` if that time elapsed in the queue. See
-    /// [`Semaphore::try_acquire_for`].
-    ///
-    /// # Errors
-    /// Same as [`Semaphore::try_acquire_for`].
-    ///
-    /// # Cancel safety
-    /// Same as [`acquire`](Self::acquire).
-    pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        self.semaphore.try_acquire_for(within).await
-    }
-
-    /// Returns the holder of the lock, followed by the waiters in queue order. See [`Semaphore::participants`].
-    ///
-    /// # Errors
-    /// Same as [`Semaphore::participants`].
-    ///
-    /// # Cancel safety
-    /// Cancel safe: this only reads.
-    pub async fn participants(&self) -> Result<Vec<Participant>> {
-        self.semaphore.participants().await
-    }
-
-    /// Returns whether the lock is held, in any process. A lock whose path does not exist is not held, which is no
-    /// error: see [`path_exists`](Self::path_exists).
-    ///
-    /// # Errors
-    /// Same as [`participants`](Self::participants).
-    ///
-    /// # Cancel safety
-    /// Cancel safe: this only reads.
-    pub async fn is_locked(&self) -> Result<bool> {
-        self.semaphore.is_locked().await
-    }
-
-    /// Returns the holder of the lock, in any process. `None` if the lock is free or its path [does not
-    /// exist](Self::path_exists).
-    ///
-    /// # Errors
-    /// Same as [`participants`](Self::participants).
-    ///
-    /// # Cancel safety
-    /// Cancel safe: this only reads.
-    pub async fn holder(&self) -> Result<Option<Participant>> {
-        self.semaphore.holder().await
-    }
-
-    /// Returns whether the path exists, which tells a free lock from a mistyped path. See
-    /// [`Semaphore::path_exists`].
-    ///
-    /// # Errors
-    /// Same as [`Semaphore::path_exists`].
-    ///
-    /// # Cancel safety
-    /// Cancel safe: this only reads.
-    pub async fn path_exists(&self) -> Result<bool> {
-        self.semaphore.path_exists().await
-    }
-
-    /// Returns whether the lock is held through this object. Makes no request: a lost lock counts until its guard
-    /// is gone.
-    pub fn is_acquired_in_this_process(&self) -> bool {
-        self.semaphore.is_acquired_in_this_process()
-    }
-
-    /// Returns whether the lock is held through this object and was acquired for this owner. Makes no request: a
-    /// lost lock counts until its guard is gone.
-    pub fn is_owned_by(&self, owner: &Owner) -> bool {
-        self.semaphore.is_owned_by(owner)
-    }
-
-    /// Returns the full path of the lock, including the namespace.
-    pub fn path(&self) -> &str {
-        self.semaphore.path()
-    }
 }
 
-impl Sealed for SemaphoreMutex {
-    fn made_of(&self) -> MadeOf<'_> {
-        MadeOf(Made::Semaphore(&self.semaphore))
-    }
-}
-
-impl InterProcessLock for SemaphoreMutex {
-    fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {
-        Arc::new(self.owned_by(owner))
-    }
-
-    fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>> {
-        Ok(Arc::new(self.with_options(options)?))
-    }
-}
+inter_process_lock!(SemaphoreMutex, |it| Made::Semaphore(&it.semaphore));

@@ -22,7 +22,7 @@ pub struct CachedAtomicLong {
     inner: crate::atomic::CachedAtomicLong,
 }
 
-debug_as_inner!(CachedAtomicLong);
+twin!(CachedAtomicLong of crate::atomic);
 
 impl CachedAtomicLong {
     /// Creates a source of numbers. Does not block. See [`CachedAtomicLong::new`](crate::atomic::CachedAtomicLong::new).
@@ -45,22 +45,5 @@ impl CachedAtomicLong {
     /// Returns the full path of the node, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::atomic::CachedAtomicLong {
-        &self.inner
-    }
-}
-
-impl From<crate::atomic::CachedAtomicLong> for CachedAtomicLong {
-    fn from(inner: crate::atomic::CachedAtomicLong) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<CachedAtomicLong> for crate::atomic::CachedAtomicLong {
-    fn from(twin: CachedAtomicLong) -> Self {
-        twin.inner
     }
 }

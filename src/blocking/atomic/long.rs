@@ -23,7 +23,7 @@ pub struct DistributedAtomicLong {
     pub(super) inner: crate::atomic::DistributedAtomicLong,
 }
 
-debug_as_inner!(DistributedAtomicLong);
+twin!(DistributedAtomicLong of crate::atomic);
 
 impl DistributedAtomicLong {
     /// Creates a handle. Does not block. See [`DistributedAtomicLong::new`](crate::atomic::DistributedAtomicLong::new).
@@ -135,22 +135,5 @@ impl DistributedAtomicLong {
     /// Returns the full path of the node, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::atomic::DistributedAtomicLong {
-        &self.inner
-    }
-}
-
-impl From<crate::atomic::DistributedAtomicLong> for DistributedAtomicLong {
-    fn from(inner: crate::atomic::DistributedAtomicLong) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<DistributedAtomicLong> for crate::atomic::DistributedAtomicLong {
-    fn from(twin: DistributedAtomicLong) -> Self {
-        twin.inner
     }
 }

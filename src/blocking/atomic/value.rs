@@ -23,7 +23,7 @@ pub struct DistributedAtomicValue {
     inner: crate::atomic::DistributedAtomicValue,
 }
 
-debug_as_inner!(DistributedAtomicValue);
+twin!(DistributedAtomicValue of crate::atomic);
 
 impl DistributedAtomicValue {
     /// Creates a handle. Does not block. See [`DistributedAtomicValue::new`](crate::atomic::DistributedAtomicValue::new).
@@ -99,22 +99,5 @@ impl DistributedAtomicValue {
     /// Returns the full path of the node, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::atomic::DistributedAtomicValue {
-        &self.inner
-    }
-}
-
-impl From<crate::atomic::DistributedAtomicValue> for DistributedAtomicValue {
-    fn from(inner: crate::atomic::DistributedAtomicValue) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<DistributedAtomicValue> for crate::atomic::DistributedAtomicValue {
-    fn from(twin: DistributedAtomicValue) -> Self {
-        twin.inner
     }
 }

@@ -29,7 +29,7 @@ pub struct Group {
     inner: crate::nodes::Group,
 }
 
-debug_as_inner!(Group);
+twin!(Group of crate::nodes);
 
 /// A membership in a [`Group`]. The blocking twin of [`nodes::GroupMember`](crate::nodes::GroupMember).
 #[must_use = "if unused, the group is left at once"]
@@ -37,7 +37,7 @@ pub struct GroupMember {
     inner: crate::nodes::GroupMember,
 }
 
-debug_as_inner!(GroupMember);
+twin!(GroupMember of crate::nodes);
 
 impl Group {
     /// Creates a handle on the group at `path`. Does not block. See [`Group::new`](crate::nodes::Group::new).
@@ -92,11 +92,6 @@ impl Group {
     pub fn path(&self) -> &str {
         self.inner.path()
     }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::nodes::Group {
-        &self.inner
-    }
 }
 
 impl GroupMember {
@@ -145,34 +140,5 @@ impl GroupMember {
     ///   client leaves in the background.
     pub fn leave(self) -> Result<()> {
         wait(self.inner.leave())
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::nodes::GroupMember {
-        &self.inner
-    }
-}
-
-impl From<crate::nodes::Group> for Group {
-    fn from(inner: crate::nodes::Group) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<Group> for crate::nodes::Group {
-    fn from(twin: Group) -> Self {
-        twin.inner
-    }
-}
-
-impl From<crate::nodes::GroupMember> for GroupMember {
-    fn from(inner: crate::nodes::GroupMember) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<GroupMember> for crate::nodes::GroupMember {
-    fn from(twin: GroupMember) -> Self {
-        twin.inner
     }
 }

@@ -30,7 +30,7 @@ pub struct PersistentNode {
     inner: crate::nodes::PersistentNode,
 }
 
-debug_as_inner!(PersistentNode);
+twin!(PersistentNode of crate::nodes);
 
 impl PersistentNode {
     /// Starts to keep a node at `path`. Does not block. See
@@ -107,22 +107,5 @@ impl PersistentNode {
     ///   node is deleted in the background.
     pub fn close(self) -> Result<()> {
         wait(self.inner.close())
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::nodes::PersistentNode {
-        &self.inner
-    }
-}
-
-impl From<crate::nodes::PersistentNode> for PersistentNode {
-    fn from(inner: crate::nodes::PersistentNode) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<PersistentNode> for crate::nodes::PersistentNode {
-    fn from(twin: PersistentNode) -> Self {
-        twin.inner
     }
 }

@@ -32,7 +32,7 @@ pub struct PersistentTtlNode {
     inner: crate::nodes::PersistentTtlNode,
 }
 
-debug_as_inner!(PersistentTtlNode);
+twin!(PersistentTtlNode of crate::nodes);
 
 impl PersistentTtlNode {
     /// Starts to keep a node at `path`. Does not block. See
@@ -109,22 +109,5 @@ impl PersistentTtlNode {
     ///   node is not kept any more.
     pub fn close(self) -> Result<()> {
         wait(self.inner.close())
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::nodes::PersistentTtlNode {
-        &self.inner
-    }
-}
-
-impl From<crate::nodes::PersistentTtlNode> for PersistentTtlNode {
-    fn from(inner: crate::nodes::PersistentTtlNode) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<PersistentTtlNode> for crate::nodes::PersistentTtlNode {
-    fn from(twin: PersistentTtlNode) -> Self {
-        twin.inner
     }
 }

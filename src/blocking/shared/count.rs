@@ -25,7 +25,7 @@ pub struct SharedCount {
     inner: crate::shared::SharedCount,
 }
 
-debug_as_inner!(SharedCount);
+twin!(SharedCount of crate::shared);
 
 impl SharedCount {
     /// Creates a shared count. Does not block. See [`SharedCount::new`](crate::shared::SharedCount::new).
@@ -96,22 +96,5 @@ impl SharedCount {
     /// Returns the full path of the node, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::shared::SharedCount {
-        &self.inner
-    }
-}
-
-impl From<crate::shared::SharedCount> for SharedCount {
-    fn from(inner: crate::shared::SharedCount) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<SharedCount> for crate::shared::SharedCount {
-    fn from(twin: SharedCount) -> Self {
-        twin.inner
     }
 }

@@ -26,7 +26,7 @@ pub struct SharedValue {
     inner: crate::shared::SharedValue,
 }
 
-debug_as_inner!(SharedValue);
+twin!(SharedValue of crate::shared);
 
 impl SharedValue {
     /// Creates a shared value. Does not block. See [`SharedValue::new`](crate::shared::SharedValue::new).
@@ -101,22 +101,5 @@ impl SharedValue {
     /// Returns the full path of the node, including the namespace.
     pub fn path(&self) -> &str {
         self.inner.path()
-    }
-
-    /// Returns the async twin.
-    pub fn as_async(&self) -> &crate::shared::SharedValue {
-        &self.inner
-    }
-}
-
-impl From<crate::shared::SharedValue> for SharedValue {
-    fn from(inner: crate::shared::SharedValue) -> Self {
-        Self { inner }
-    }
-}
-
-impl From<SharedValue> for crate::shared::SharedValue {
-    fn from(twin: SharedValue) -> Self {
-        twin.inner
     }
 }

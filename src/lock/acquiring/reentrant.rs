@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt;
 use tokio::sync::oneshot;
@@ -390,9 +391,12 @@ impl Reentrant {
         attempt::acquire(self, &self.owner()).await
     }
 
-    /// Returns `None` if the lock was not available for that long.
-    pub(crate) async fn try_acquire(&self, wait: Wait) -> Result<Option<LockGuard>> {
-        attempt::try_acquire(self, &self.owner(), wait).await
+    pub(crate) async fn try_acquire(&self) -> Result<Option<LockGuard>> {
+        attempt::try_acquire(self, &self.owner(), Wait::No).await
+    }
+
+    pub(crate) async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
+        attempt::try_acquire(self, &self.owner(), Wait::at_most(within)).await
     }
 
     pub(crate) async fn participants(&self) -> Result<Vec<Participant>> {
