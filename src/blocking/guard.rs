@@ -1,12 +1,10 @@
 //! The guard of a held lock, for threads.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::transaction::Transaction;
 use super::wait::{wait, wait_within};
-use crate::error::{LossReason, Result};
-use crate::lock::LockState;
-use crate::watch::Watch;
+use crate::error::Result;
 
 /// A held lock, or permits of a semaphore. The lock is released when its last guard is dropped or
 /// [released](Self::release), on any thread. The blocking twin of [`LockGuard`](crate::LockGuard).
@@ -20,7 +18,7 @@ pub struct LockGuard {
     pub(super) inner: crate::LockGuard,
 }
 
-twin!(LockGuard);
+validity_twin!(LockGuard);
 
 impl LockGuard {
     /// Returns a number that grows with every grant of the lock. See
@@ -56,57 +54,6 @@ impl LockGuard {
     /// Returns the number of guards on this hold. It is more than one after the thread has re-entered the lock.
     pub fn hold_count(&self) -> usize {
         self.inner.hold_count()
-    }
-
-    /// Returns whether the lock is still held. Does not block. See
-    /// [`LockGuard::is_valid`](crate::LockGuard::is_valid).
-    pub fn is_valid(&self) -> bool {
-        self.inner.is_valid()
-    }
-
-    /// Returns the time until which the lock is certainly held. Does not block. See
-    /// [`LockGuard::valid_until`](crate::LockGuard::valid_until).
-    pub fn valid_until(&self) -> Instant {
-        self.inner.valid_until().into_std()
-    }
-
-    /// Returns why the lock was lost, or `None` if it was not. A lost lock stays lost. Does not block.
-    pub fn loss(&self) -> Option<LossReason> {
-        self.inner.loss()
-    }
-
-    /// Blocks the thread until the lock is lost. The blocking version of
-    /// [`LockGuard::lost`](crate::LockGuard::lost).
-    ///
-    /// # Errors
-    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
-    pub fn lost(&self) -> Result<LossReason> {
-        wait(async { Ok(self.inner.lost().await) })
-    }
-
-    /// Blocks the thread until the lock is lost, for at most `within`. Returns `None` if it was not lost within
-    /// that time.
-    ///
-    /// # Errors
-    /// Same as [`lost`](Self::lost).
-    pub fn lost_within(&self, within: Duration) -> Result<Option<LossReason>> {
-        wait_within(within, async { Ok(self.inner.lost().await) })
-    }
-
-    /// Follows the state of the lock. See
-    /// [`LockGuard::watch_state`](crate::LockGuard::watch_state).
-    pub fn watch_state(&self) -> Watch<LockState> {
-        self.inner.watch_state()
-    }
-
-    /// Runs `work` if the lock is held before it, and returns its result if the lock is still held after it. A
-    /// loss does not stop the work.
-    ///
-    /// # Errors
-    /// - [`Error::LockLost`](crate::Error::LockLost): the lock was lost before `work` had ended.
-    /// - [`Error::Closed`](crate::Error::Closed): the client was closed before `work` had ended.
-    pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
-        self.inner.run_blocking(work)
     }
 
     /// Starts a transaction of writes to ZooKeeper that are applied only while the lock is held, whatever this

@@ -1,15 +1,12 @@
 //! A candidate that leads until it gives the leadership up or loses it, for threads.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use super::client::Client;
 use super::leadership::Leadership;
 use super::wait::{wait, wait_within};
 use crate::error::Result;
-use crate::leader::{CloseMode, LeaderHealth, LeaderOptions, LeaderState};
-use crate::lock::Participant;
-use crate::watch::Watch;
+use crate::leader::{CloseMode, LeaderOptions};
 
 /// A candidate for the leadership among all processes that use the same path. The blocking twin of
 /// [`LeaderLatch`](crate::LeaderLatch).
@@ -32,7 +29,7 @@ pub struct LeaderLatch {
     inner: crate::LeaderLatch,
 }
 
-twin!(LeaderLatch);
+candidate_twin!(LeaderLatch);
 
 impl LeaderLatch {
     /// Starts a candidate at `path`. Does not block. See [`LeaderLatch::start`](crate::LeaderLatch::start).
@@ -71,64 +68,5 @@ impl LeaderLatch {
     ///   The latch is then not closed.
     pub fn close(&self, mode: CloseMode) -> Result<()> {
         wait(self.inner.close(mode))
-    }
-
-    /// Returns whether this candidate leads now and is not about to give the leadership up. Does not block.
-    pub fn has_leadership(&self) -> bool {
-        self.inner.has_leadership()
-    }
-
-    /// Returns what the candidate does at the moment and since when, for probes. Does not block.
-    pub fn health(&self) -> LeaderHealth {
-        self.inner.health()
-    }
-
-    /// Returns the present leadership, if this candidate [has](Self::has_leadership) it. Does not block.
-    pub fn leadership(&self) -> Option<Leadership> {
-        self.inner.leadership().map(Leadership::from)
-    }
-
-    /// Follows the state of the candidate. See
-    /// [`LeaderLatch::watch_state`](crate::LeaderLatch::watch_state).
-    pub fn watch_state(&self) -> Watch<LeaderState> {
-        self.inner.watch_state()
-    }
-
-    /// Returns the candidates at this path in queue order. The blocking version of
-    /// [`LeaderLatch::participants`](crate::LeaderLatch::participants).
-    ///
-    /// # Errors
-    /// Same as the async method, and:
-    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
-    pub fn participants(&self) -> Result<Vec<Participant>> {
-        wait(self.inner.participants())
-    }
-
-    /// Returns the leader, in any process. The blocking version of [`LeaderLatch::leader`](crate::LeaderLatch::leader).
-    ///
-    /// # Errors
-    /// Same as [`participants`](Self::participants).
-    pub fn leader(&self) -> Result<Option<Participant>> {
-        wait(self.inner.leader())
-    }
-
-    /// Asks the present leader to resign, so that the next candidate leads. The blocking version of
-    /// [`LeaderLatch::transfer`](crate::LeaderLatch::transfer).
-    ///
-    /// # Errors
-    /// Same as the async method, and:
-    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
-    pub fn transfer(&self) -> Result<Option<Participant>> {
-        wait(self.inner.transfer())
-    }
-
-    /// Returns the id of this candidate. See [`LeaderOptions::id`](crate::LeaderOptions::id).
-    pub fn id(&self) -> Cow<'_, str> {
-        self.inner.id()
-    }
-
-    /// Returns the full path of the election, including the namespace.
-    pub fn path(&self) -> &str {
-        self.inner.path()
     }
 }

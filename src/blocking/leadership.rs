@@ -1,12 +1,10 @@
 //! A term of leadership, for threads.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::transaction::Transaction;
 use super::wait::{wait, wait_within};
-use crate::error::{LossReason, Result};
-use crate::lock::LockState;
-use crate::watch::Watch;
+use crate::error::Result;
 
 /// One term of a leader: from its election until another candidate can be elected. The blocking twin of
 /// [`Leadership`](crate::Leadership).
@@ -19,7 +17,7 @@ pub struct Leadership {
     inner: crate::Leadership,
 }
 
-twin!(Leadership);
+validity_twin!(Leadership);
 
 impl Leadership {
     /// Returns a number that grows with every term. See
@@ -31,59 +29,6 @@ impl Leadership {
     /// Returns the full path of the leader's node, including the namespace.
     pub fn node_path(&self) -> &str {
         self.inner.node_path()
-    }
-
-    /// Returns whether this term continues. Does not block. See
-    /// [`Leadership::is_valid`](crate::Leadership::is_valid).
-    pub fn is_valid(&self) -> bool {
-        self.inner.is_valid()
-    }
-
-    /// Returns the time until which the term certainly continues. Does not block. See
-    /// [`Leadership::valid_until`](crate::Leadership::valid_until).
-    pub fn valid_until(&self) -> Instant {
-        self.inner.valid_until().into_std()
-    }
-
-    /// Returns why the term has ended, or `None` if it has not. A term that has ended does not resume. Does not
-    /// block.
-    pub fn loss(&self) -> Option<LossReason> {
-        self.inner.loss()
-    }
-
-    /// Blocks the thread until the term ends. The blocking version of
-    /// [`Leadership::lost`](crate::Leadership::lost).
-    ///
-    /// # Errors
-    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
-    pub fn lost(&self) -> Result<LossReason> {
-        wait(async { Ok(self.inner.lost().await) })
-    }
-
-    /// Blocks the thread until the term ends, for at most `within`. Returns `None` if it has not ended within that
-    /// time.
-    ///
-    /// # Errors
-    /// Same as [`lost`](Self::lost).
-    pub fn lost_within(&self, within: Duration) -> Result<Option<LossReason>> {
-        wait_within(within, async { Ok(self.inner.lost().await) })
-    }
-
-    /// Follows how certain it is that the term continues. See
-    /// [`Leadership::watch_state`](crate::Leadership::watch_state).
-    pub fn watch_state(&self) -> Watch<LockState> {
-        self.inner.watch_state()
-    }
-
-    /// Runs `work` if the term continues, and returns its result if the term still continues after it. The work is
-    /// not stopped: a resignation waits for it.
-    ///
-    /// # Errors
-    /// - [`Error::LockLost`](crate::Error::LockLost): the term ended before `work` had ended, or was to end before
-    ///   `work` began.
-    /// - [`Error::Closed`](crate::Error::Closed): the client was closed before `work` had ended.
-    pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
-        self.inner.run_blocking(work)
     }
 
     /// Starts a transaction of writes to ZooKeeper that are applied only while this term continues, whatever this

@@ -1,13 +1,12 @@
 //! A lock over independent ensembles, for threads.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::client::Client;
-use super::wait::{wait, wait_within};
+use super::wait::wait;
 use crate::ensembles::Ensembles;
-use crate::error::{LossReason, Result};
-use crate::lock::{LockOptions, LockState};
-use crate::watch::Watch;
+use crate::error::Result;
+use crate::lock::LockOptions;
 
 /// A lock over independent ensembles, held by whoever holds it on more than half of them. The blocking twin of
 /// [`QuorumLock`](crate::QuorumLock).
@@ -42,7 +41,7 @@ pub struct QuorumGuard {
     inner: crate::QuorumGuard,
 }
 
-twin!(QuorumGuard);
+validity_twin!(QuorumGuard);
 
 impl QuorumLock {
     /// Creates a lock over these ensembles, at `path` on each of them. Does not block. See
@@ -118,56 +117,6 @@ impl QuorumGuard {
     /// [`QuorumGuard::fencing_tokens`](crate::QuorumGuard::fencing_tokens) for how to compare them.
     pub fn fencing_tokens(&self) -> impl Iterator<Item = (&str, i64)> {
         self.inner.fencing_tokens()
-    }
-
-    /// Returns whether the lock is still held. Does not block. See
-    /// [`QuorumGuard::is_valid`](crate::QuorumGuard::is_valid).
-    pub fn is_valid(&self) -> bool {
-        self.inner.is_valid()
-    }
-
-    /// Returns the time until which the lock is certainly held. Does not block. See
-    /// [`QuorumGuard::valid_until`](crate::QuorumGuard::valid_until).
-    pub fn valid_until(&self) -> Instant {
-        self.inner.valid_until().into_std()
-    }
-
-    /// Returns why the lock was lost, or `None` if it was not. A lost lock stays lost. Does not block.
-    pub fn loss(&self) -> Option<LossReason> {
-        self.inner.loss()
-    }
-
-    /// Blocks the thread until the lock is lost. The blocking version of
-    /// [`QuorumGuard::lost`](crate::QuorumGuard::lost).
-    ///
-    /// # Errors
-    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
-    pub fn lost(&self) -> Result<LossReason> {
-        wait(async { Ok(self.inner.lost().await) })
-    }
-
-    /// Blocks the thread until the lock is lost, for at most `within`. Returns `None` if it was not lost within
-    /// that time.
-    ///
-    /// # Errors
-    /// Same as [`lost`](Self::lost).
-    pub fn lost_within(&self, within: Duration) -> Result<Option<LossReason>> {
-        wait_within(within, async { Ok(self.inner.lost().await) })
-    }
-
-    /// Follows the state of the lock. See
-    /// [`QuorumGuard::watch_state`](crate::QuorumGuard::watch_state).
-    pub fn watch_state(&self) -> Watch<LockState> {
-        self.inner.watch_state()
-    }
-
-    /// Runs `work` if the lock is held before it, and returns its result if the lock is still held after it. A
-    /// loss does not stop the work.
-    ///
-    /// # Errors
-    /// Same as [`QuorumGuard::run`](crate::QuorumGuard::run).
-    pub fn run<T>(&self, work: impl FnOnce() -> T) -> Result<T> {
-        self.inner.run_blocking(work)
     }
 
     /// Releases the lock on all ensembles, blocking the thread until those that answer have confirmed it. The blocking

@@ -1,14 +1,10 @@
 //! A candidate that runs a piece of work on a thread while it leads.
 
-use std::borrow::Cow;
-
 use super::client::Client;
 use super::leadership::Leadership;
 use super::wait::wait;
 use crate::error::{Result, WorkError};
-use crate::leader::{LeaderHealth, LeaderOptions, LeaderState};
-use crate::lock::Participant;
-use crate::watch::Watch;
+use crate::leader::LeaderOptions;
 
 /// A candidate for the leadership among all processes that use the same path, which calls a closure while it
 /// leads, on a new thread for each term. The blocking twin of [`LeaderSelector`](crate::LeaderSelector).
@@ -47,7 +43,7 @@ pub struct LeaderSelector {
     inner: crate::LeaderSelector,
 }
 
-twin!(LeaderSelector);
+candidate_twin!(LeaderSelector);
 
 impl LeaderSelector {
     /// Starts a candidate whose work blocks. Does not block itself, and needs no runtime. See
@@ -116,65 +112,5 @@ impl LeaderSelector {
     ///   The selector is then not closed.
     pub fn close(&self) -> Result<()> {
         wait(self.inner.close())
-    }
-
-    /// Returns whether this candidate leads now and is not about to give the leadership up. Does not block.
-    pub fn has_leadership(&self) -> bool {
-        self.inner.has_leadership()
-    }
-
-    /// Returns what the candidate does at the moment and since when, for probes. Does not block.
-    pub fn health(&self) -> LeaderHealth {
-        self.inner.health()
-    }
-
-    /// Returns the present leadership, if this candidate [has](Self::has_leadership) it. Does not block.
-    pub fn leadership(&self) -> Option<Leadership> {
-        self.inner.leadership().map(Leadership::from)
-    }
-
-    /// Follows the state of the candidate. See
-    /// [`LeaderSelector::watch_state`](crate::LeaderSelector::watch_state).
-    pub fn watch_state(&self) -> Watch<LeaderState> {
-        self.inner.watch_state()
-    }
-
-    /// Returns the candidates at this path in queue order. The blocking version of
-    /// [`LeaderSelector::participants`](crate::LeaderSelector::participants).
-    ///
-    /// # Errors
-    /// Same as the async method, and:
-    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
-    pub fn participants(&self) -> Result<Vec<Participant>> {
-        wait(self.inner.participants())
-    }
-
-    /// Returns the leader, in any process. The blocking version of
-    /// [`LeaderSelector::leader`](crate::LeaderSelector::leader).
-    ///
-    /// # Errors
-    /// Same as [`participants`](Self::participants).
-    pub fn leader(&self) -> Result<Option<Participant>> {
-        wait(self.inner.leader())
-    }
-
-    /// Asks the present leader to resign, so that the next candidate leads. The blocking version of
-    /// [`LeaderSelector::transfer`](crate::LeaderSelector::transfer).
-    ///
-    /// # Errors
-    /// Same as the async method, and:
-    /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
-    pub fn transfer(&self) -> Result<Option<Participant>> {
-        wait(self.inner.transfer())
-    }
-
-    /// Returns the id of this candidate. See [`LeaderOptions::id`](crate::LeaderOptions::id).
-    pub fn id(&self) -> Cow<'_, str> {
-        self.inner.id()
-    }
-
-    /// Returns the full path of the election, including the namespace.
-    pub fn path(&self) -> &str {
-        self.inner.path()
     }
 }

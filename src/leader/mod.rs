@@ -5,6 +5,7 @@ mod eligibility;
 mod health;
 mod latch;
 mod leadership;
+mod methods;
 mod observer;
 mod options;
 mod selector;

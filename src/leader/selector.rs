@@ -1,6 +1,5 @@
 //! A candidate that does a piece of work while it leads.
 
-use std::borrow::Cow;
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
@@ -14,15 +13,13 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::candidate::{Candidate, Handle};
-use super::health::LeaderHealth;
 use super::leadership::Leadership;
+use super::methods::candidate_methods;
 use super::options::LeaderOptions;
 use super::state::LeaderState;
 use crate::client::{Client, Failures, LONGEST_PAUSE};
 use crate::error::{Error, LossReason, Result, WorkError};
-use crate::lock::Participant;
 use crate::queue::MUTEX;
-use crate::watch::Watch;
 
 /// A candidate for the leadership among all processes that use the same path, which runs a piece of work while it
 /// leads. It leads for exactly as long as the work runs: when the work ends, the next candidate leads.
@@ -71,6 +68,7 @@ pub struct LeaderSelector {
 }
 
 debug_by!(LeaderSelector, |it| path: it.path(), role: it.health().role);
+candidate_methods!(LeaderSelector);
 
 /// What runs in each term, on the runtime where the selector was started. The mutex is never contended: there is
 /// one term at a time.
@@ -223,73 +221,6 @@ impl LeaderSelector {
     /// The first poll closes the selector; if cancelled after that, the rest continues in the background.
     pub async fn close(&self) -> Result<()> {
         self.handle.close(false).await
-    }
-
-    /// Returns whether this candidate leads now and is not about to give the leadership up. See
-    /// [`LeaderLatch::has_leadership`](crate::LeaderLatch::has_leadership).
-    pub fn has_leadership(&self) -> bool {
-        self.leadership().is_some()
-    }
-
-    /// Returns what the candidate does at the moment and since when, for probes. Makes no request and does not wait.
-    pub fn health(&self) -> LeaderHealth {
-        self.handle.health()
-    }
-
-    /// Returns the present leadership, if this candidate [has](Self::has_leadership) it.
-    pub fn leadership(&self) -> Option<Leadership> {
-        self.handle.leadership()
-    }
-
-    /// Follows the state of the candidate. See
-    /// [`LeaderLatch::watch_state`](crate::LeaderLatch::watch_state).
-    pub fn watch_state(&self) -> Watch<LeaderState> {
-        self.handle.watch()
-    }
-
-    /// Returns the candidates at this path, from all processes, in queue order: the leader first.
-    ///
-    /// # Errors
-    /// Same as [`LeaderLatch::participants`](crate::LeaderLatch::participants).
-    ///
-    /// # Cancel safety
-    /// Cancel safe: this only reads.
-    pub async fn participants(&self) -> Result<Vec<Participant>> {
-        self.handle.lock().participants().await
-    }
-
-    /// Returns the leader, in any process.
-    ///
-    /// # Errors
-    /// Same as [`participants`](Self::participants).
-    ///
-    /// # Cancel safety
-    /// Cancel safe: this only reads.
-    pub async fn leader(&self) -> Result<Option<Participant>> {
-        self.handle.lock().holder().await
-    }
-
-    /// Asks the present leader, in any process, to resign, so that the next candidate in the queue leads. Returns
-    /// the leader that was asked; `None` if no candidate waits for the leadership. See
-    /// [`LeaderLatch::transfer`](crate::LeaderLatch::transfer).
-    ///
-    /// # Errors
-    /// Same as [`participants`](Self::participants); permission to write to the node is needed as well.
-    ///
-    /// # Cancel safety
-    /// If cancelled, the leader may have been asked.
-    pub async fn transfer(&self) -> Result<Option<Participant>> {
-        self.handle.transfer().await
-    }
-
-    /// Returns the id of this candidate. See [`LeaderOptions::id`](crate::LeaderOptions::id).
-    pub fn id(&self) -> Cow<'_, str> {
-        self.handle.id()
-    }
-
-    /// Returns the full path of the election, including the namespace.
-    pub fn path(&self) -> &str {
-        self.handle.lock().path()
     }
 }
 

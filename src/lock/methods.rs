@@ -121,4 +121,46 @@ macro_rules! lock_methods {
     };
 }
 
-pub(super) use lock_methods;
+/// The same for a lock that is made of a [`Reentrant`](super::Reentrant), in the field `lock`.
+macro_rules! reentrant_methods {
+    ($name:ident) => {
+        $crate::lock::methods::lock_methods!($name, lock);
+
+        impl $name {
+            /// Returns a handle to the same lock object that acquires for this owner instead of the current task.
+            ///
+            /// ```no_run
+            /// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
+            /// let owner = zk_recipes::Owner::new();
+            /// let mutex = mutex.owned_by(&owner);
+            /// let guard = mutex.acquire().await?;
+            /// // Another task that works for the same owner may enter.
+            /// tokio::spawn(async move {
+            ///     let again = mutex.acquire().await?;
+            ///     again.release().await
+            /// });
+            /// # Ok(())
+            /// # }
+            /// ```
+            pub fn owned_by(&self, owner: &crate::Owner) -> Self {
+                Self { lock: self.lock.owned_by(owner) }
+            }
+
+            /// Enters the queue, and returns a [`Ticket`](crate::Ticket) for the place in it.
+            ///
+            /// While other contenders of this client wait behind the ticket, its node is watched, which takes one
+            /// more request.
+            ///
+            /// # Errors
+            /// Same as [`acquire`](Self::acquire).
+            ///
+            /// # Cancel safety
+            /// If cancelled, nothing is left in the queue.
+            pub async fn enqueue(&self) -> crate::Result<crate::Ticket> {
+                crate::Ticket::enter(&self.lock).await
+            }
+        }
+    };
+}
+
+pub(super) use {lock_methods, reentrant_methods};

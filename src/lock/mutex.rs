@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed, inter_process_lock};
-use super::methods::lock_methods;
+use super::methods::reentrant_methods;
 use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::Client;
 use crate::error::Result;
 use crate::lock::acquiring::reentrant::Reentrant;
-use crate::lock::acquiring::ticket::Ticket;
 use crate::lock::holding::guard::LockGuard;
 use crate::queue::{Kind, MUTEX};
 
@@ -63,7 +62,7 @@ pub struct InterProcessMutex {
 }
 
 debug_by!(InterProcessMutex, |it| path: it.path());
-lock_methods!(InterProcessMutex, lock);
+reentrant_methods!(InterProcessMutex);
 
 impl InterProcessMutex {
     /// Creates a lock at `path`, below the client's namespace. Makes no request. The first acquire creates the
@@ -95,25 +94,6 @@ impl InterProcessMutex {
     ///   (see [`LockOptions::node_data`](crate::LockOptions::node_data)).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { lock: self.lock.with_options_of_mutex(options)? })
-    }
-
-    /// Returns a handle to the same lock object that acquires for this owner instead of the current task.
-    ///
-    /// ```no_run
-    /// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
-    /// let owner = zk_recipes::Owner::new();
-    /// let mutex = mutex.owned_by(&owner);
-    /// let guard = mutex.acquire().await?;
-    /// // Another task that works for the same owner may enter.
-    /// tokio::spawn(async move {
-    ///     let again = mutex.acquire().await?;
-    ///     again.release().await
-    /// });
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn owned_by(&self, owner: &Owner) -> Self {
-        Self { lock: self.lock.owned_by(owner) }
     }
 
     /// Acquires the lock, waiting until it is available.
@@ -149,20 +129,6 @@ impl InterProcessMutex {
     /// If cancelled, the place in the queue is given up, and neither a node nor a watch is left behind.
     pub async fn acquire(&self) -> Result<LockGuard> {
         self.lock.acquire().await
-    }
-
-    /// Enters the queue, and returns a [`Ticket`] for the place in it.
-    ///
-    /// While other contenders of this client wait behind the ticket, its node is watched, which takes one
-    /// more request.
-    ///
-    /// # Errors
-    /// Same as [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    /// If cancelled, nothing is left in the queue.
-    pub async fn enqueue(&self) -> Result<Ticket> {
-        Ticket::enter(&self.lock).await
     }
 
     /// Returns whether both are the same lock object.

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed, inter_process_lock};
-use super::methods::lock_methods;
+use super::methods::reentrant_methods;
 use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::Client;
 use crate::error::Result;
 use crate::lock::acquiring::reentrant::Reentrant;
-use crate::lock::acquiring::ticket::Ticket;
 use crate::lock::holding::guard::LockGuard;
 use crate::queue::{Kind, READ_WRITE};
 
@@ -120,7 +119,7 @@ pub struct ReadLock {
 }
 
 debug_by!(ReadLock, |it| path: it.path());
-lock_methods!(ReadLock, lock);
+reentrant_methods!(ReadLock);
 
 impl ReadLock {
     /// Returns a handle to the same lock object that acquires with these options. See
@@ -130,12 +129,6 @@ impl ReadLock {
     /// Same as [`InterProcessMutex::with_options`](crate::InterProcessMutex::with_options).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { lock: self.lock.with_options(options)? })
-    }
-
-    /// Returns a handle to the same lock object that acquires for this owner instead of the current task. See
-    /// [`InterProcessMutex::owned_by`](crate::InterProcessMutex::owned_by).
-    pub fn owned_by(&self, owner: &Owner) -> Self {
-        Self { lock: self.lock.owned_by(owner) }
     }
 
     /// Acquires the lock, waiting until no writer holds it or is ahead in the queue.
@@ -151,18 +144,6 @@ impl ReadLock {
     pub async fn acquire(&self) -> Result<LockGuard> {
         self.lock.acquire().await
     }
-
-    /// Enters the queue, and returns a [`Ticket`] for the place in it. See
-    /// [`InterProcessMutex::enqueue`](crate::InterProcessMutex::enqueue).
-    ///
-    /// # Errors
-    /// Same as [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    /// If cancelled, nothing is left in the queue.
-    pub async fn enqueue(&self) -> Result<Ticket> {
-        Ticket::enter(&self.lock).await
-    }
 }
 
 inter_process_lock!(ReadLock, |it| Made::Reentrant(&it.lock));
@@ -177,7 +158,7 @@ pub struct WriteLock {
 }
 
 debug_by!(WriteLock, |it| path: it.path());
-lock_methods!(WriteLock, lock);
+reentrant_methods!(WriteLock);
 
 impl WriteLock {
     /// Returns a handle to the same lock object that acquires with these options. See
@@ -187,12 +168,6 @@ impl WriteLock {
     /// Same as [`InterProcessMutex::with_options`](crate::InterProcessMutex::with_options).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { lock: self.lock.with_options(options)? })
-    }
-
-    /// Returns a handle to the same lock object that acquires for this owner instead of the current task. See
-    /// [`InterProcessMutex::owned_by`](crate::InterProcessMutex::owned_by).
-    pub fn owned_by(&self, owner: &Owner) -> Self {
-        Self { lock: self.lock.owned_by(owner) }
     }
 
     /// Acquires the lock, waiting until it is available.
@@ -207,18 +182,6 @@ impl WriteLock {
     /// Same as [`InterProcessMutex::acquire`](crate::InterProcessMutex::acquire).
     pub async fn acquire(&self) -> Result<LockGuard> {
         self.lock.acquire().await
-    }
-
-    /// Enters the queue, and returns a [`Ticket`] for the place in it. See
-    /// [`InterProcessMutex::enqueue`](crate::InterProcessMutex::enqueue).
-    ///
-    /// # Errors
-    /// Same as [`acquire`](Self::acquire).
-    ///
-    /// # Cancel safety
-    /// If cancelled, nothing is left in the queue.
-    pub async fn enqueue(&self) -> Result<Ticket> {
-        Ticket::enter(&self.lock).await
     }
 }
 
