@@ -1,6 +1,6 @@
 //! The methods that locks have in common, written once.
 
-/// Gives a lock the methods that are the same for all of a kind, by what it is made of, in the field `$of`.
+/// Gives a lock the methods that do not depend on its kind. Each calls that of the same name of the field `$of`.
 macro_rules! lock_methods {
     ($name:ident, $of:ident) => {
         impl $name {

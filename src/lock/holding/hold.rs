@@ -55,9 +55,8 @@ pub(crate) struct Downgrading {
     hold: Arc<Hold>,
 }
 
-/// A share that was given back.
+/// What was there when a share was given back.
 struct Released {
-    hold: Arc<Hold>,
     held: Result<()>,
     /// The node, if the hold ends by this.
     grant: Option<Grant>,
@@ -152,11 +151,15 @@ impl Share {
     /// The share is returned, and the last one's node deleted, in any case.
     pub(crate) async fn release(mut self) -> Result<()> {
         match self.give_back() {
-            Poll::Ready(Released { held, grant: None, .. }) => held,
+            Poll::Ready(Released { held, grant: None }) => held,
             // Boxed, so that it does not burden the release of a guard that is not the last one.
-            Poll::Ready(released) => Box::pin(released.finish(&Deletes::default())).await,
+            Poll::Ready(released) => Box::pin(self.finish(Ok(released), &Deletes::default())).await,
             Poll::Pending => {
-                Box::pin(async move { self.outwait().await?.finish(&Deletes::default()).await }).await
+                Box::pin(async {
+                    let released = self.outwait().await;
+                    self.finish(released, &Deletes::default()).await
+                })
+                .await
             }
         }
     }
@@ -169,7 +172,7 @@ impl Share {
         let released = join_all(shares.iter_mut().map(Self::outwait)).await;
         let grants = released.iter().flatten().filter_map(|released| released.grant.as_ref());
         let deletes = &Deletes::send(grants.map(|grant| &grant.node));
-        join_all(released.into_iter().map(|released| async { released?.finish(deletes).await })).await
+        join_all(shares.iter().zip(released).map(|(share, released)| share.finish(released, deletes))).await
     }
 
     /// Gives it back, unless it has to wait for a downgrade.
@@ -177,7 +180,7 @@ impl Share {
         let held = self.hold.node.ensure_held();
         let grant = ready!(self.hold.take_back(true));
         self.is_returned = true;
-        Poll::Ready(Released { hold: self.hold.clone(), held, grant })
+        Poll::Ready(Released { held, grant })
     }
 
     /// Gives it back, after downgrades if it is the last one.
@@ -190,6 +193,20 @@ impl Share {
                 return Ok(released);
             }
             hold.node.while_valid(downgraded.map(Ok)).await?;
+        }
+    }
+
+    /// Deletes the node and waits for the confirmation, if the hold has ended.
+    async fn finish(&self, released: Result<Released>, deletes: &Deletes) -> Result<()> {
+        let Released { held, grant } = released?;
+        // A hold that was lost by closing may still have a node, which is dropped.
+        held?;
+        match grant {
+            Some(grant) => {
+                let transaction = deletes.of(&grant.node);
+                self.hold.node.finish_release(grant, transaction).await
+            }
+            None => Ok(()),
         }
     }
 
@@ -213,20 +230,6 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         drop(self.end());
-    }
-}
-
-impl Released {
-    async fn finish(self, deletes: &Deletes) -> Result<()> {
-        // A hold that was lost by closing may still have a node, which is dropped.
-        self.held?;
-        match self.grant {
-            Some(grant) => {
-                let transaction = deletes.of(&grant.node);
-                self.hold.node.finish_release(grant, transaction).await
-            }
-            None => Ok(()),
-        }
     }
 }
 
