@@ -534,7 +534,7 @@ fn guarded(
 }
 
 /// Drops what a panic of the user has thrown, which may panic as well.
-fn discard(panic: Box<dyn Any + Send>) {
+pub(crate) fn discard(panic: Box<dyn Any + Send>) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
         // There may be no end to it.
         mem::forget(panic);

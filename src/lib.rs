@@ -147,6 +147,7 @@ mod queue;
 pub mod shared;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod waker;
 mod watch;
 
 pub use zookeeper_client;

@@ -1,9 +1,10 @@
 //! Values that users watch.
 
 use std::mem;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use tokio::sync::watch;
+
+use crate::waker::guarded;
 
 /// Follows a value that changes. Always has the latest value, and does not queue earlier ones.
 ///
@@ -45,7 +46,7 @@ impl<T: Clone> Watch<T> {
     /// # Cancel safety
     /// Cancel safe: no change is missed.
     pub async fn changed(&mut self) -> Option<T> {
-        self.0.changed().await.ok()?;
+        guarded(self.0.changed()).await.ok()?;
         Some(self.0.borrow_and_update().clone())
     }
 
@@ -60,7 +61,7 @@ impl<T: Clone> Watch<T> {
             if is_wanted(&value) {
                 return Some(value);
             }
-            self.0.changed().await.ok()?;
+            guarded(self.0.changed()).await.ok()?;
         }
     }
 
@@ -95,15 +96,11 @@ impl<T: Clone> Watched<T> {
     pub(crate) fn show_if(&self, next: impl FnOnce(&T) -> Option<(bool, T)>) {
         // Dropped after the lock is released.
         let mut _before = None;
-        let show = || {
-            self.0.send_if_modified(|shown| {
-                let Some((is_change, value)) = next(shown) else { return false };
-                _before = Some(mem::replace(shown, value));
-                is_change
-            })
-        };
-        // A waker of a user may panic.
-        let _ = catch_unwind(AssertUnwindSafe(show));
+        self.0.send_if_modified(|shown| {
+            let Some((is_change, value)) = next(shown) else { return false };
+            _before = Some(mem::replace(shown, value));
+            is_change
+        });
     }
 
     pub(crate) fn watch(&self) -> Watch<T> {

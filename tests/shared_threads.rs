@@ -15,7 +15,7 @@ use futures_util::future::BoxFuture;
 use zk_recipes::atomic::{CachedAtomicLong, DistributedAtomicLong};
 use zk_recipes::cache::{Cache, CacheOptions};
 use zk_recipes::testing::FaultProxy;
-use zk_recipes::{Client, Locks, Owner, blocking, operate};
+use zk_recipes::{Client, ConnectionState, Error, Locks, Owner, blocking, operate};
 
 use support::room::Room;
 use support::runtime::*;
@@ -55,20 +55,96 @@ fn a_waker_of_one_client_that_panics_costs_others_nothing() {
 
 /// The same of one that waits for a change of the connection.
 #[test]
-fn a_waker_of_a_watch_that_panics_costs_its_client_nothing() {
+fn a_waker_of_a_watch_that_panics_costs_its_client_and_other_watches_nothing() {
+    const OTHERS: usize = 20;
     let (elsewhere, server) = server_elsewhere();
     let client = block_on(connect(&server));
-    let mut states = client.watch_connection();
-    assert!(block_on(states.changed()).is_some());
+    let mut watches = [(); 1 + OTHERS].map(|()| client.watch_connection());
     let gone = Arc::new(Gone(AtomicUsize::new(0)));
-    let waker = Waker::from(gone.clone());
-    let mut changed = pin!(states.changed());
-    assert!(changed.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let counts = Arc::new(Counts(AtomicUsize::new(0)));
+    let (waker, counting) = (Waker::from(gone.clone()), Waker::from(counts.clone()));
+    let mut changes = watches.each_mut().map(|states| {
+        assert!(block_on(states.changed()).is_some());
+        Box::pin(states.changed())
+    });
+    for (nth, changed) in changes.iter_mut().enumerate() {
+        let waker = if nth == 0 { &waker } else { &counting };
+        assert!(changed.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+    }
     let session = elsewhere.block_on(session_id(&client));
     elsewhere.block_on(server.kill_session(session)).unwrap();
-    elsewhere.block_on(eventually("it is woken", async || (gone.0.load(SeqCst) > 0).then_some(())));
+    let all = async || (gone.0.load(SeqCst) > 0 && counts.0.load(SeqCst) == OTHERS).then_some(());
+    elsewhere.block_on(eventually("all are woken", all));
     let acquired = elsewhere.block_on(within(mutex(&client).acquire()));
     assert!(acquired.is_ok(), "{acquired:?}");
+}
+
+/// The same of one that a timer wakes.
+#[test]
+fn a_waker_that_panics_when_its_time_is_over_costs_others_nothing() {
+    let (elsewhere, server) = server_elsewhere();
+    let [one, other] = [(); 2].map(|()| block_on(connect(&server)));
+    let mutex_of_one = mutex(&one);
+    server.pause().unwrap();
+    let gone = Arc::new(Gone(AtomicUsize::new(0)));
+    let waker = Waker::from(gone.clone());
+    let mut acquiring = pin!(mutex_of_one.try_acquire_for(Duration::from_millis(50)));
+    assert!(acquiring.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    elsewhere.block_on(eventually("it is woken", async || (gone.0.load(SeqCst) > 0).then_some(())));
+    server.resume().unwrap();
+    // No one has answered in that time.
+    let acquired = elsewhere.block_on(within(acquiring));
+    assert!(matches!(acquired, Ok(None) | Err(Error::NotConnected { .. })), "{acquired:?}");
+    for client in [&other, &one] {
+        let acquired = elsewhere.block_on(within(mutex(client).acquire()));
+        assert!(acquired.is_ok(), "{acquired:?}");
+    }
+}
+
+#[test]
+fn wakers_of_several_requests_that_panic_cost_their_client_nothing() {
+    let (elsewhere, server) = server_elsewhere();
+    let client = block_on(connect(&server));
+    let session = elsewhere.block_on(session_id(&client));
+    let number = DistributedAtomicLong::new(&client, "/numbers/a").unwrap();
+    assert_eq!(block_on(number.increment()), Ok(1));
+    let states = client.watch_connection();
+    server.pause().unwrap();
+    let gone = [(); 3].map(|()| Arc::new(Gone(AtomicUsize::new(0))));
+    let mut reads = [(); 3].map(|()| Box::pin(number.get()));
+    for (read, gone) in reads.iter_mut().zip(&gone) {
+        assert!(read.as_mut().poll(&mut Context::from_waker(&gone.clone().into())).is_pending());
+    }
+    server.resume().unwrap();
+    let all = async || gone.iter().all(|gone| gone.0.load(SeqCst) > 0).then_some(());
+    elsewhere.block_on(eventually("all are woken", all));
+    for read in reads {
+        assert_eq!(elsewhere.block_on(within(read)), Ok(1));
+    }
+    assert_eq!(states.get(), ConnectionState::Connected);
+    assert_eq!(elsewhere.block_on(session_id(&client)), session);
+}
+
+#[test]
+fn a_waker_that_panics_costs_those_who_hear_of_the_same_end_nothing() {
+    const OTHERS: usize = 20;
+    let (elsewhere, server) = server_elsewhere();
+    let client = block_on(connect(&server));
+    let number = DistributedAtomicLong::new(&client, "/numbers/a").unwrap();
+    server.pause().unwrap();
+    let gone = Waker::from(Arc::new(Gone(AtomicUsize::new(0))));
+    let counts = [(); OTHERS].map(|()| Arc::new(Counts(AtomicUsize::new(0))));
+    let mut reads = [(); 1 + OTHERS].map(|()| Box::pin(number.get()));
+    let wakers = [gone].into_iter().chain(counts.iter().map(|counts| counts.clone().into()));
+    for (read, waker) in reads.iter_mut().zip(wakers) {
+        assert!(read.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    let mut closing = Box::pin(client.close());
+    // It wakes them.
+    let _ = poll_once(&mut closing);
+    assert!(counts.iter().all(|counts| counts.0.load(SeqCst) > 0));
+    server.resume().unwrap();
+    elsewhere.block_on(within(closing));
 }
 
 /// The same of one that waits for a connection, and is woken also by the end of the client.

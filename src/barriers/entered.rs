@@ -14,6 +14,7 @@ use super::round::Round;
 use super::site::Site;
 use crate::client::{Client, Session, Watcher};
 use crate::error::{Error, LossReason, Result};
+use crate::waker::guarded;
 
 /// A member that has entered a [`DoubleBarrier`](super::DoubleBarrier). Dropping it leaves in the background, without
 /// waiting for the others.
@@ -65,7 +66,7 @@ impl Entered {
     /// Cancel safe.
     pub async fn lost(&self) -> LossReason {
         let mut loss = self.loss.clone();
-        match loss.wait_for(Option::is_some).await {
+        match guarded(loss.wait_for(Option::is_some)).await {
             Ok(loss) => loss.unwrap_or(LossReason::Closed),
             // The client has ended, with its runtime.
             Err(_) => LossReason::Closed,

@@ -8,6 +8,7 @@ use tokio::sync::broadcast::error::TryRecvError;
 use super::change::Change;
 use super::shared::Shared;
 use super::snapshot::Snapshot;
+use crate::waker::guarded;
 
 /// The changes of a [`Cache`](super::Cache) from a snapshot on. From [`Cache::changes`](super::Cache::changes).
 ///
@@ -54,7 +55,7 @@ impl Changes {
         loop {
             match self.take_next() {
                 // The sender is as old as what is shared.
-                Err(TryRecvError::Empty) => drop(news.changed().await),
+                Err(TryRecvError::Empty) => drop(guarded(news.changed()).await),
                 next => return next.ok(),
             }
         }

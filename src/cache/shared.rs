@@ -10,6 +10,7 @@ use super::snapshot::Snapshot;
 use super::state::CacheState;
 use crate::error::Error;
 use crate::meters::CacheMeters;
+use crate::waker::guarded;
 use crate::watch::{Watch, Watched};
 
 /// What the handles of a cache share with its driver, which writes it.
@@ -87,7 +88,7 @@ impl Shared {
     pub(super) async fn loaded(&self) -> Option<()> {
         let mut news = self.news.subscribe();
         // The sender is ours.
-        let news = news.wait_for(|news| news.has_loaded || news.is_over).await.ok()?;
+        let news = guarded(news.wait_for(|news| news.has_loaded || news.is_over)).await.ok()?;
         news.has_loaded.then_some(())
     }
 
@@ -112,7 +113,7 @@ impl Shared {
                 return Err(end.unwrap_or(Error::Closed));
             }
             // The sender is ours.
-            let _ = news.changed().await;
+            let _ = guarded(news.changed()).await;
         }
     }
 

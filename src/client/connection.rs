@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, SessionState};
 
 use super::serving;
+use crate::waker::contained;
 
 /// The connection that requests are made on. A session that reconnects gets another one.
 pub(super) struct Connection {
@@ -112,10 +113,10 @@ impl Service {
     }
 
     /// When the future is dropped, no watch is being polled any more, which would panic. Dropping it wakes those
-    /// who wait for a watch.
+    /// who wait for a watch, or for a reply through [`Client::zookeeper`](super::Client::zookeeper).
     fn end(&mut self) {
         self.gate.close();
-        self.task = None;
+        contained(|| self.task = None);
         self.gate.ended.cancel();
     }
 }

@@ -24,6 +24,7 @@ use super::retry::RetryPolicy;
 use super::state::ConnectionState;
 use crate::error::{Error, Result};
 use crate::meters::Labels;
+use crate::waker::guarded;
 use crate::watch::Watch;
 
 /// A client of a ZooKeeper ensemble. It outlives its sessions: when one expires, the client creates another.
@@ -162,7 +163,9 @@ impl Client {
     /// persistent watches do not, so set those again. After a reconnect, `sync` before you read through it: the new
     /// server may lag behind.
     ///
-    /// The session cannot end while you keep the connection: drop it before [`close`](Self::close).
+    /// The session cannot end while you keep the connection: drop it before [`close`](Self::close). Unlike calls of this
+    /// library, requests through it must be awaited with wakers that do not panic: one that does ends the connection, and
+    /// two may abort the process.
     ///
     /// # Memory safety
     /// Two safe calls of the handle can corrupt memory, by defects of the crates below this one:
@@ -212,7 +215,7 @@ impl Client {
     /// The client is closed from the first poll on, even if the future is dropped.
     pub async fn close(&self) {
         self.core.begin_to_close();
-        self.core.closed.cancelled().await;
+        guarded(self.core.closed.cancelled()).await;
         let patience = self.core.settings.connection_timeout;
         // A server that does not answer ends the session by itself.
         let _ = self.at_home(async { timeout(patience, self.core.let_go()).await }).await;
@@ -251,12 +254,12 @@ impl Client {
     /// Runs an operation with the timers of the client's own thread, since the caller may have none. A runtime that
     /// was given to the builder may be shut down, and then its timers must not be used; so in that case the
     /// caller's timers are used.
-    pub(crate) fn at_home<F: Future>(&self, operation: F) -> Either<TokioContext<F>, F> {
+    pub(crate) fn at_home<F: Future>(&self, operation: F) -> impl Future<Output = F::Output> + use<F> {
         let home = &self.core.home;
-        match home.is_ours() {
+        guarded(match home.is_ours() {
             true => Either::Left(TokioContext::new(operation, home.runtime().clone())),
             false => Either::Right(operation),
-        }
+        })
     }
 
     /// Runs an operation, but ends it with [`Error::Closed`] as soon as the client is closed.

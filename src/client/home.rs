@@ -16,7 +16,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::context::TokioContext;
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, discard};
+use crate::waker::guarded;
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -130,8 +131,8 @@ impl Home {
         match &self.own {
             // A task that panics ends alone, and the thread continues.
             Some(own) => {
-                let connection = AssertUnwindSafe(connection).catch_unwind().map(drop);
-                let _ = own.connections.send(Box::pin(connection));
+                let connection = AssertUnwindSafe(connection).catch_unwind();
+                let _ = own.connections.send(Box::pin(connection.map(|ended| ended.unwrap_or_else(discard))));
             }
             None => drop(self.spawn(connection)),
         }
@@ -197,7 +198,7 @@ pub(crate) async fn sleep_until(deadline: Instant) {
         return sleeping.await;
     }
     match Home::shared() {
-        Ok(home) => TokioContext::new(sleeping, home.runtime).await,
+        Ok(home) => guarded(TokioContext::new(sleeping, home.runtime)).await,
         Err(_) => std::future::pending().await,
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +16,7 @@ use super::home::Home;
 use super::node::deletes::DeleteTogether;
 use super::session::Session;
 use super::sweeper::{self, Lost, Pauses, needs_another_attempt};
+use crate::error::discard;
 
 /// How long work continues that no caller waits for any more.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -110,7 +112,11 @@ async fn work(mut posted: mpsc::UnboundedReceiver<Job>) {
     while open || !running.is_empty() {
         tokio::select! {
             job = posted.recv(), if open => match job {
-                Some(Job::Finish(work)) => running.push(work.map(|()| None).boxed()),
+                Some(Job::Finish(work)) => {
+                    // A job that panics, as where a subscriber of `tracing` does, costs the others nothing.
+                    let work = AssertUnwindSafe(work).catch_unwind().map(|ended| ended.unwrap_or_else(discard));
+                    running.push(work.map(|()| None).boxed());
+                }
                 Some(Job::Sweep { session, lost }) => {
                     let epoch = session.epoch();
                     let sweeper = match sweepers.entry(epoch) {
@@ -134,5 +140,24 @@ async fn work(mut posted: mpsc::UnboundedReceiver<Job>) {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::runtime::Handle;
+    use tokio::sync::oneshot;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_job_that_panics_ends_alone() {
+        let janitor = Janitor::start(&Home::of(Handle::current(), None));
+        janitor.finish(async { panic!("as it is meant to") });
+        let (done, is_done) = oneshot::channel();
+        janitor.finish(async move {
+            let _ = done.send(());
+        });
+        assert_eq!(is_done.await, Ok(()));
     }
 }

@@ -1,7 +1,6 @@
 //! Follows the session of a client, and creates a new one when it has expired.
 
 use std::future::ready;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -23,6 +22,7 @@ use super::serving;
 use super::session::Session;
 use super::state::ConnectionState;
 use super::validity::{Health, Terms, Validity};
+use crate::waker::contained;
 
 /// How long the requests of a closed client may continue; and how long callers wait for a session to be ended while
 /// there is no connection.
@@ -106,13 +106,14 @@ impl Drop for Ending {
         if self.is_due {
             return;
         }
-        // A second panic would abort the process.
-        let _ = catch_unwind(AssertUnwindSafe(|| self.closed.cancel()));
-        if std::thread::panicking() {
-            tracing::error!("the task that serves the client has panicked; the client is closed");
-        }
-        let over = Status::Over { source: zk::Error::ClientClosed };
-        let _ = catch_unwind(AssertUnwindSafe(|| self.link.publish(ConnectionState::Closed, over)));
+        self.closed.cancel();
+        // A subscriber may panic, and a second panic would abort the process.
+        contained(|| {
+            if std::thread::panicking() {
+                tracing::error!("the task that serves the client has panicked; the client is closed");
+            }
+            self.link.publish(ConnectionState::Closed, Status::Over { source: zk::Error::ClientClosed });
+        });
     }
 }
 

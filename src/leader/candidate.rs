@@ -25,6 +25,7 @@ use crate::lock::{
 };
 use crate::meters::{Outcome, WaitMeter};
 use crate::queue::{Caller, Names};
+use crate::waker::guarded;
 use crate::watch::{Watch, Watched};
 
 /// Many times longer than a change of the leader takes. Also limits how often a selector whose work ends
@@ -429,7 +430,7 @@ impl Handle {
         }
         let mut left = self.shared.left.clone();
         // The channel closes without an outcome if the runtime was shut down.
-        let left = left.wait_for(Option::is_some).await;
+        let left = guarded(left.wait_for(Option::is_some)).await;
         left.ok().and_then(|outcome| (*outcome).clone()).unwrap_or(Err(Error::Closed))
     }
 }

@@ -15,6 +15,7 @@ use super::steps::Steps;
 use crate::client::Presence;
 use crate::error::{Error, LossReason, Result, report};
 use crate::lock::{LockGuard, LockState, Transaction, election_of_latch, request_to_latch};
+use crate::waker::guarded;
 use crate::watch::Watch;
 
 /// How long to wait for stopped work to be dropped. It cannot make progress in any case.
@@ -160,7 +161,7 @@ impl Leadership {
             tokio::select! {
                 biased;
                 // Checked first: stopped work makes no further progress, whenever it is polled next.
-                () = self.term.stopping.cancelled() => Err(self.resigned_error()),
+                () = guarded(self.term.stopping.cancelled()) => Err(self.resigned_error()),
                 done = self.term.guard.run(work) => done,
             }
         };
@@ -195,7 +196,7 @@ impl Leadership {
     /// # Cancel safety
     /// Cancel safe.
     pub async fn resign_requested(&self) {
-        self.term.resigning.cancelled().await;
+        guarded(self.term.resigning.cancelled()).await;
     }
 
     /// Awaits a future until the leader is to resign or the term has ended. Returns `None` in that case,

@@ -11,6 +11,7 @@ use super::options::{NodeMode, OnStranger, PersistentNodeOptions};
 use super::state::NodeState;
 use crate::client::{Client, Write, of_write};
 use crate::error::{Error, Result};
+use crate::waker::guarded;
 use crate::watch::Watch;
 
 /// A node that exists as long as this value lives: over lost connections, ended sessions, and deletions by others. Other
@@ -246,7 +247,7 @@ impl PersistentNode {
     /// Waits for the keeper. Ends when that has ended in another way, as with its runtime.
     async fn progress(&self, is_done: impl Fn(&Progress) -> bool) -> Result<Progress> {
         let mut progress = self.kept.progress.clone();
-        let done = progress.wait_for(|progress| is_done(progress)).await;
+        let done = guarded(progress.wait_for(|progress| is_done(progress))).await;
         done.map(|progress| progress.clone()).map_err(|_| self.closed())
     }
 

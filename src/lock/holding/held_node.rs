@@ -27,6 +27,7 @@ use crate::lock::latch::election_of_latch;
 use crate::lock::options::LockOptions;
 use crate::meters::{HoldMeter, LockMeters};
 use crate::queue::{Grant, PassOn, Transactions};
+use crate::waker::guarded;
 use crate::watch::Watch;
 
 #[derive(Debug)]
@@ -248,7 +249,7 @@ impl HeldNode {
             tokio::select! {
                 _ = state.changed() => {}
                 // The monitor is gone along with its runtime.
-                () = closing.cancelled() => {}
+                () = guarded(closing.cancelled()) => {}
             }
         }
     }
