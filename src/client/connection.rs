@@ -66,6 +66,13 @@ impl Server {
             Self::Adopted(serving) => serving.while_it_lasts(poll),
         }
     }
+
+    /// Gives up a connection on which a reply is missing. That of an adopted session stays: its xids are never used again.
+    pub(super) fn give_up(&self) {
+        if let Self::Own(gate) = self {
+            gate.given_up.cancel();
+        }
+    }
 }
 
 /// Allows watches to be polled for as long as their connection is served.
@@ -73,6 +80,7 @@ impl Server {
 pub(super) struct Gate {
     /// Held for reading by those who poll a watch.
     is_closed: RwLock<bool>,
+    given_up: CancellationToken,
     ended: CancellationToken,
 }
 
@@ -80,6 +88,11 @@ impl Gate {
     /// Waits until the connection has ended and all its requests and watches have been notified.
     pub(super) async fn ended(&self) {
         self.ended.cancelled().await;
+    }
+
+    /// Waits until the connection is [given up](Server::give_up).
+    pub(super) async fn given_up(&self) {
+        self.given_up.cancelled().await;
     }
 
     fn is_closed(&self) -> bool {

@@ -323,14 +323,14 @@ impl Supervisor {
         // In a task of its own, which nothing else wakes.
         let mut served = Some(self.link.home().serve(serving));
         let ended = async {
-            tokio::select! {
-                () = gate.ended() => {}
-                () = unanswered(session, Moment::now()) => {
-                    tracing::warn!("the server answers pings, but no requests; turning to another");
-                    served = None;
-                    gate.ended().await;
-                }
-            }
+            let reason = tokio::select! {
+                () = gate.ended() => return,
+                () = unanswered(session, Moment::now()) => "the server answers pings, but no requests",
+                () = gate.given_up() => "the server has left out the reply to a request",
+            };
+            tracing::warn!("{reason}; turning to another");
+            served = None;
+            gate.ended().await;
         };
         if self.closed.run_until_cancelled(ended).await.is_none() {
             let state = connection.zookeeper.state_watcher();

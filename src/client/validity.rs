@@ -1,5 +1,6 @@
 //! Until when the servers cannot have expired a session.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -58,6 +59,8 @@ pub(crate) struct Validity {
     until: AtomicU64,
     /// From when on the session is in doubt.
     suspect_at: AtomicU64,
+    /// When a request was sent that has been answered: the last one, or one up to a 28th of the timeout before.
+    heard: watch::Sender<u64>,
     health: watch::Sender<Health>,
     dependants: AtomicUsize,
     /// Notified if the session is depended on while a sign of life is overdue.
@@ -77,6 +80,7 @@ impl Validity {
             until: AtomicU64::new(signs.until()),
             suspect_at: AtomicU64::new(signs.suspect_at()),
             signs: Mutex::new(signs),
+            heard: watch::Sender::new(0),
             health: watch::Sender::new(Health::Sound),
             dependants: AtomicUsize::new(0),
             needed: Notify::new(),
@@ -125,8 +129,24 @@ impl Validity {
         if sign == Sign::Confirmed && self.is_needed() {
             self.meter.confirmed(|| Duration::from_nanos(signs.until().saturating_sub(now)));
         }
-        signs.answered(sign, nanos(sent.since(self.start)), now);
+        let sent = nanos(sent.since(self.start));
+        signs.answered(sign, sent, now);
         self.read(&signs);
+        let step = nanos(self.timeout()) / 28;
+        self.heard.send_if_modified(|last| {
+            let is_due = sent >= last.saturating_add(step);
+            *last = if is_due { sent } else { *last };
+            is_due
+        });
+    }
+
+    /// Waits until a request has been answered that is sent after the first poll of this.
+    pub(super) fn overtaken(&self) -> Pin<Box<dyn Future<Output = ()> + Send + Sync + '_>> {
+        Box::pin(async {
+            let now = nanos(Moment::now().since(self.start));
+            // The sender is ours.
+            let _ = self.heard.subscribe().wait_for(|sent| *sent > now).await;
+        })
     }
 
     fn read(&self, signs: &Signs) {

@@ -8,10 +8,13 @@ mod watcher;
 mod watches;
 mod writes;
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+use futures_util::future::{Either, select};
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
 use zookeeper_client as zk;
@@ -24,7 +27,7 @@ pub(crate) use self::watcher::Watcher;
 use self::watches::Watches;
 pub(crate) use self::writes::NewNode;
 use super::clock::Moment;
-use super::connection::Connection;
+use super::connection::{Connection, Server};
 use super::signs::Sign;
 use super::validity::{Health, Validity};
 use crate::meters::{Request, Requests};
@@ -266,6 +269,26 @@ impl Session {
         if !self.connectivity.borrow().is_settled() {
             // The sender is ours.
             let _ = self.connectivity.subscribe().wait_for(Connectivity::is_settled).await;
+        }
+    }
+
+    /// Waits for the reply to a request, which is sent by now, or by the first poll.
+    ///
+    /// A server answers the requests of a connection in their order. If it has answered a later one, the reply is missing for
+    /// good, and the connection is given up, as by ZooKeeper's own client.
+    async fn in_order<T>(&self, server: &Server, reply: impl Future<Output = T> + Send + Sync) -> T {
+        // Boxed: the futures of acquires are deep.
+        let reply: Pin<Box<dyn Future<Output = T> + Send + Sync + '_>> = Box::pin(reply);
+        match select(reply, self.validity.overtaken()).await {
+            Either::Left((reply, _)) => reply,
+            // It has come before the later one, if it comes.
+            Either::Right(((), mut reply)) => match (&mut reply).now_or_never() {
+                Some(reply) => reply,
+                None => {
+                    server.give_up();
+                    reply.await
+                }
+            },
         }
     }
 

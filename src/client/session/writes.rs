@@ -11,6 +11,7 @@ use futures_util::future::{BoxFuture, OptionFuture, join, ready};
 use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
 
 use super::super::clock::Moment;
+use super::super::connection::Server;
 use super::super::signs::Sign;
 use super::super::write::Write;
 use super::{Session, lost};
@@ -55,8 +56,9 @@ impl Session {
         let zookeeper = &connection.zookeeper;
         let sent = Moment::now();
         let options = node.mode().with_acls(Acls::new(&node.acl));
-        let (stat, sequence) =
-            self.written(sent, zookeeper.create(&node.path, &node.data, &options).await)?;
+        let (stat, sequence) = self
+            .written(&connection.server, sent, zookeeper.create(&node.path, &node.data, &options))
+            .await?;
         let path = if node.numbered { format!("{}{sequence}", node.path) } else { node.path.clone() };
         self.own(zookeeper, &path, &stat, seen_on)?;
         Ok(Created { path, czxid: Some(stat.czxid) })
@@ -128,7 +130,7 @@ impl Session {
         writes: &[Write<'_>],
     ) -> Result<Vec<zk::MultiWriteResult>, zk::MultiWriteError> {
         let connection = self.connected()?;
-        self.commit_on(&connection.zookeeper, writes).await
+        self.in_order(&connection.server, self.commit_on(&connection.zookeeper, writes)).await
     }
 
     pub(super) async fn commit_on(
@@ -187,7 +189,9 @@ impl Session {
         let connection = self.connected_for(Request::Create)?;
         let sent = Moment::now();
         let options = CreateMode::Persistent.with_acls(Acls::new(acl));
-        self.written(sent, connection.zookeeper.create(path, data, &options).await).map(|(stat, _)| stat)
+        self.written(&connection.server, sent, connection.zookeeper.create(path, data, &options))
+            .await
+            .map(|(stat, _)| stat)
     }
 
     /// Creates a container node without data. Succeeds if the node already exists.
@@ -195,7 +199,7 @@ impl Session {
         let connection = self.connected_for(Request::Create)?;
         let sent = Moment::now();
         let options = CreateMode::Container.with_acls(Acls::new(acl));
-        match self.written(sent, connection.zookeeper.create(path, &[], &options).await) {
+        match self.written(&connection.server, sent, connection.zookeeper.create(path, &[], &options)).await {
             Ok(_) | Err(zk::Error::NodeExists) => Ok(()),
             Err(error) => Err(error),
         }
@@ -210,21 +214,22 @@ impl Session {
     ) -> Result<zk::Stat, zk::Error> {
         let connection = self.connected_for(Request::SetData)?;
         let sent = Moment::now();
-        self.written(sent, connection.zookeeper.set_data(path, data, version).await)
+        self.written(&connection.server, sent, connection.zookeeper.set_data(path, data, version)).await
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), zk::Error> {
         let connection = self.connected_for(Request::Delete)?;
         self.disown(path);
         let sent = Moment::now();
-        self.written(sent, connection.zookeeper.delete(path, None).await)
+        self.written(&connection.server, sent, connection.zookeeper.delete(path, None)).await
     }
 
     /// Deletes a node if it has that version.
     pub(crate) async fn delete_version(&self, path: &str, version: i32) -> Result<(), zk::Error> {
         let connection = self.connected_for(Request::Delete)?;
         let sent = Moment::now();
-        let deleted = self.written(sent, connection.zookeeper.delete(path, Some(version)).await);
+        let deleting = connection.zookeeper.delete(path, Some(version));
+        let deleted = self.written(&connection.server, sent, deleting).await;
         deleted.inspect(|()| self.disown(path))
     }
 
@@ -245,7 +250,8 @@ impl Session {
         self.requests.count(Request::Delete);
         let sent = Moment::now();
         let deleting = connection.zookeeper.delete(path, None);
-        Box::pin(deleting.map(move |answer| session.written(sent, answer)))
+        let server = connection.server.clone();
+        Box::pin(async move { session.written(&server, sent, deleting).await })
     }
 
     /// Sends a transaction that deletes nodes before it returns, or as soon as there is a connection. The future yields
@@ -268,12 +274,18 @@ impl Session {
         }
     }
 
-    /// Records the reply to a write as a sign of life, if it proves that a majority of the servers has committed the
-    /// write. A write that the leader finds impossible is committed, too, as a transaction that does nothing.
+    /// Waits for the reply to a write. Records it as a sign of life, if it proves that a majority of the servers has
+    /// committed the write. A write that the leader finds impossible is committed, too, as a transaction that does nothing.
     ///
     /// A missing permission proves nothing: a server may be configured to check it by itself (`enableEagerACLCheck`).
-    fn written<T>(&self, sent: Moment, answer: Result<T, zk::Error>) -> Result<T, zk::Error> {
+    async fn written<T>(
+        &self,
+        server: &Server,
+        sent: Moment,
+        answer: impl Future<Output = Result<T, zk::Error>> + Send + Sync,
+    ) -> Result<T, zk::Error> {
         use zk::Error::{BadVersion, NoChildrenForEphemerals, NoNode, NodeExists, NotEmpty};
+        let answer = self.in_order(server, answer).await;
         if matches!(
             answer,
             Ok(_) | Err(BadVersion | NoChildrenForEphemerals | NoNode | NodeExists | NotEmpty)

@@ -153,6 +153,10 @@ impl Connection {
                             interception.happened.cancel();
                             queue.push(Item::Hold(interception));
                         }
+                        Fate::OmitReply => {
+                            interception.happened.cancel();
+                            continue;
+                        }
                     }
                 }
             }
@@ -172,9 +176,9 @@ impl Connection {
         let mut intercepted = self.intercepted.lock();
         intercepted.retain(|(_, interception)| !interception.over.is_cancelled());
         let (_, interception) = intercepted.iter().find(|(intercepted, _)| *intercepted == xid)?;
-        // An interception that holds its reply has happened now; xids of pings come again.
+        // An interception that does not cut the connection has happened now; xids of pings come again.
         let interception = interception.clone();
-        if interception.fate == Fate::HoldReply {
+        if matches!(interception.fate, Fate::HoldReply | Fate::OmitReply) {
             intercepted.retain(|(intercepted, _)| *intercepted != xid);
         }
         Some(interception)

@@ -19,6 +19,9 @@ pub enum Fate {
     /// The server receives the request and replies, but the proxy holds back the reply, and everything that follows
     /// it to the client on that connection, until the [`Intercepted`] is [released](Intercepted::release).
     HoldReply,
+    /// The server receives the request and replies, but the client does not get the reply. The connection stays, and
+    /// later requests are answered, as by a ZooKeeper that takes another request's outcome for that of this one.
+    OmitReply,
 }
 
 /// A pending or completed interception of a request. See [`FaultProxy::intercept`](super::FaultProxy::intercept).
@@ -56,8 +59,8 @@ pub(super) enum Which {
 pub(super) struct Interceptions(Mutex<Vec<Arc<Interception>>>);
 
 impl Intercepted {
-    /// Waits until the interception has happened: for a lost request or reply, the connection is cut; for a held
-    /// reply, the proxy has it. Returns immediately afterwards. Cancel safe. Never returns if the proxy is dropped
+    /// Waits until the interception has happened: for a lost request or reply, the connection is cut; a reply that is
+    /// held or omitted has come. Returns immediately afterwards. Cancel safe. Never returns if the proxy is dropped
     /// before that.
     pub async fn happened(&self) {
         self.interception.happened.cancelled().await;

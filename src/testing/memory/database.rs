@@ -8,7 +8,7 @@ use super::code::Code;
 use super::connections::{ConnectionId, Connections, Wire};
 use super::jute::{Reader, Writer};
 use super::opcode;
-use super::request::{self, Connect, Request, Update};
+use super::request::{self, Connect, Request, Update, Write};
 use super::sessions::Sessions;
 use super::tree::{Change, Event, Tree};
 use super::version::MemoryVersion;
@@ -73,6 +73,8 @@ pub(super) struct Database {
     pub(super) sent: u64,
     /// What has changed since this was last taken, if somebody takes it.
     pub(super) changes: Option<Vec<Change>>,
+    /// Whether the next create gets no reply.
+    pub(super) omits_reply: bool,
 }
 
 impl Database {
@@ -88,6 +90,7 @@ impl Database {
             received: 0,
             sent: 0,
             changes: None,
+            omits_reply: false,
         }
     }
 
@@ -215,11 +218,19 @@ impl Database {
         };
         let is_auth = matches!(request, Request::Auth { .. });
         let is_end = matches!(request, Request::Update(Update::CloseSession));
+        let is_omitted = matches!(&request, Request::Update(update) if self.omits(update));
         let result = self.execute(id, session, request, now);
         let fate = if is_end || is_auth && result.is_err() { Fate::Close } else { Fate::Keep };
         // The reply to an authentication has no zxid.
-        self.reply(id, xid, if is_auth { 0 } else { self.zxid }, result);
+        if !is_omitted {
+            self.reply(id, xid, if is_auth { 0 } else { self.zxid }, result);
+        }
         fate
+    }
+
+    /// Whether the reply to this is left out.
+    pub(super) fn omits(&mut self, update: &Update) -> bool {
+        matches!(update, Update::Write(Write::Create { .. })) && std::mem::take(&mut self.omits_reply)
     }
 
     pub(super) fn reply(&mut self, id: ConnectionId, xid: i32, zxid: i64, result: Result<Writer, Code>) {

@@ -58,10 +58,12 @@ pub enum Fault {
     Drop,
     /// Each connection gets a new session.
     Forget,
+    /// A server leaves out the reply to a create, and goes on answering its connection.
+    OmitReply,
 }
 
 impl Fault {
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Cut,
         Self::CutHalf,
         Self::CutMachine,
@@ -85,6 +87,7 @@ impl Fault {
         Self::Late,
         Self::Drop,
         Self::Forget,
+        Self::OmitReply,
     ];
 
     /// How often it happens in a minute in which it happens at all.
@@ -101,7 +104,7 @@ impl Fault {
             | Self::Standstill
             | Self::WakesAlone => 4.0,
             Self::Lag => 6.0,
-            Self::KillSession | Self::DeleteNode => 8.0,
+            Self::KillSession | Self::DeleteNode | Self::OmitReply => 8.0,
             Self::DeletePath | Self::Crash | Self::Suspension | Self::WallClock => 3.0,
             Self::Wipe => 1.0,
             Self::Reap | Self::Late | Self::Drop | Self::Forget => 0.0,
@@ -114,7 +117,7 @@ impl Fault {
             Self::Cut | Self::CutHalf | Self::CutMachine | Self::Silence => 170,
             Self::Slow | Self::Refuse | Self::Pause | Self::Late | Self::Drop | Self::Reap => 128,
             Self::Restart | Self::Partition | Self::Lag | Self::Standstill | Self::WakesAlone => 100,
-            Self::Crash | Self::WallClock => 60,
+            Self::Crash | Self::WallClock | Self::OmitReply => 60,
             Self::KillSession | Self::DeleteNode | Self::DeletePath => 50,
             // Only where they are asked for. Judges read the clocks of other machines than those that were suspended; servers
             // that lose their disks lose what was confirmed; and ZooKeeper never forgets a session.
@@ -313,8 +316,8 @@ impl Plan {
 
     /// Whether servers answer soon, if they answer.
     pub fn is_prompt(&self) -> bool {
-        use Fault::{Lag, Partition, Pause, Silence, Slow, Suspension};
-        self.is_punctual() && !self.has_any(&[Lag, Partition, Pause, Silence, Slow, Suspension])
+        use Fault::{Lag, OmitReply, Partition, Pause, Silence, Slow, Suspension};
+        self.is_punctual() && !self.has_any(&[Lag, OmitReply, Partition, Pause, Silence, Slow, Suspension])
     }
 
     /// The same without one kind of faults.

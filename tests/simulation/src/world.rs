@@ -246,6 +246,7 @@ impl World {
                 faults::refuse(&address(ensemble, server), false);
                 servers.set_paused(server, false);
                 servers.set_lag(server, Duration::ZERO);
+                servers.omit_reply(server, false);
                 servers.start(server);
             }
         }
@@ -388,6 +389,10 @@ impl World {
                 let ahead = (time.as_millis() as i64) * if dice % 2 == 0 { 60 } else { -60 };
                 machine.set_ahead(ahead);
                 format!("{machine:?}, {ahead} ms ahead")
+            }
+            Fault::OmitReply => {
+                servers.omit_reply(server, true);
+                address
             }
             Fault::Reap | Fault::Late | Fault::Drop | Fault::Forget => String::new(),
         };

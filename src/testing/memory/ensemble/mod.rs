@@ -175,6 +175,12 @@ impl MemoryEnsemble {
         self.core.with(|state| state.replicas[server].lag = lag);
     }
 
+    /// Sets whether a server leaves out the reply to the next create, and goes on answering that connection. ZooKeeper
+    /// does so when it takes the outcome of another request for that of the create.
+    pub fn omit_reply(&self, server: usize, omits: bool) {
+        self.core.with(|state| state.replicas[server].database.omits_reply = omits);
+    }
+
     /// Closes all client connections of a server. Clients can connect again immediately.
     pub fn cut_connections(&self, server: usize) {
         self.core.with(|state| state.replicas[server].cut_connections());

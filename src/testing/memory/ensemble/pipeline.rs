@@ -205,7 +205,11 @@ impl State {
         }
         let database = &mut self.replicas[server].database;
         let is_expired = matches!(outcome, Err(Code::SessionExpired));
-        if !is_expired && let Ok(xid) = Reader::new(&message).i32() {
+        let is_omitted = matches!(&proposal.action, Action::Update(update) if database.omits(update));
+        if !is_expired
+            && !is_omitted
+            && let Ok(xid) = Reader::new(&message).i32()
+        {
             database.reply(connection, xid, database.zxid, outcome);
         }
         if is_expired || matches!(proposal.action, Action::Update(Update::CloseSession)) {

@@ -29,6 +29,7 @@ mod losses;
 mod lost_places;
 mod lost_replies;
 mod new_paths;
+mod omitted;
 mod permits;
 mod pitfalls;
 mod policies;
