@@ -108,41 +108,6 @@ async fn who_waits_leaves_the_queue_and_goes_to_its_end_later() {
     second.close(CloseMode::Silent).await.unwrap();
 }
 
-/// At most one of two leads at any moment, and nothing is left of either.
-#[tokio::test]
-async fn flapping_leaves_nothing_behind() {
-    let (server, [one, two]) = server_with_clients().await;
-    let zookeeper = bystander(&server).await;
-    let eligible = [watch::Sender::new(true), watch::Sender::new(true)];
-    let latches = [latch(&one, &eligible[0]), latch(&two, &eligible[1])];
-    let mut tokens = Vec::new();
-    for round in 0..100 {
-        let who = round % 2;
-        eligible[who].send_replace(false);
-        // Sometimes before it has noticed, sometimes while it leaves or enters.
-        for _ in 0..round {
-            tokio::task::yield_now().await;
-        }
-        if round % 10 == 0 {
-            becomes(&latches[who], LeaderRole::Ineligible).await;
-            let leadership = within(latches[1 - who].await_leadership()).await.unwrap();
-            assert!(!latches[who].has_leadership());
-            tokens.push(leadership.fencing_token());
-        }
-        eligible[who].send_replace(true);
-        assert!(!(latches[0].has_leadership() && latches[1].has_leadership()), "two lead in round {round}");
-    }
-    assert!(tokens.is_sorted(), "{tokens:?}");
-    queue_of(&zookeeper, PATH, 2).await;
-    for eligible in &eligible {
-        eligible.send_replace(false);
-    }
-    assert_nothing_left(&server, &zookeeper, PATH).await;
-    for latch in &latches {
-        latch.close(CloseMode::Silent).await.unwrap();
-    }
-}
-
 #[tokio::test]
 async fn the_last_value_of_a_dropped_sender_stays() {
     let (_server, [client]) = server_with_clients().await;

@@ -5,9 +5,10 @@ use std::time::Duration;
 use crate::support::kinds::KINDS;
 use crate::support::*;
 use futures_util::future::join_all;
+use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use zk_recipes::testing::{FaultProxy, Traffic};
-use zk_recipes::{Client, Owner, RetryPolicy};
+use zk_recipes::{Client, InterProcessMutex, Owner, RetryPolicy};
 
 const MS: Duration = Duration::from_millis(1);
 
@@ -56,6 +57,12 @@ fn caller_on_its_own_runtime(
     Some(runtime)
 }
 
+/// Acquires and releases in a task, for an owner of its own.
+fn visiting(lock: &InterProcessMutex) -> JoinHandle<zk_recipes::Result<()>> {
+    let lock = lock.owned_by(&Owner::new());
+    tokio::spawn(async move { lock.acquire().await?.release().await })
+}
+
 async fn give_up_elsewhere(drop_runtime: bool, crowd: usize) {
     let server = empty_server().await;
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
@@ -81,26 +88,14 @@ async fn give_up_elsewhere(drop_runtime: bool, crowd: usize) {
         let client = client.clone();
         let elsewhere =
             tokio::task::spawn_blocking(move || caller_on_its_own_runtime(&client, drop_runtime, 500 * MS));
-        let crowd: Vec<_> = (0..crowd)
-            .map(|_| {
-                let lock = lock.clone();
-                tokio::spawn(
-                    async move { lock.owned_by(&Owner::new()).acquire().await.unwrap().release().await },
-                )
-            })
-            .collect();
+        let crowd: Vec<_> = (0..crowd).map(|_| visiting(&lock)).collect();
         let (runtime, ()) = tokio::join!(elsewhere, cutter);
         kept.push(runtime.unwrap());
         crowd
     };
-    let late: Vec<_> = (0..5)
-        .map(|_| {
-            let lock = lock.clone();
-            tokio::spawn(async move { lock.owned_by(&Owner::new()).acquire().await.unwrap().release().await })
-        })
-        .collect();
-    for c in parked.into_iter().chain(late) {
-        timeout(Duration::from_secs(10), c).await.expect("waits for ever").expect("panics").unwrap();
+    let late: Vec<_> = (0..5).map(|_| visiting(&lock)).collect();
+    for caller in parked.into_iter().chain(late) {
+        timeout(Duration::from_secs(10), caller).await.expect("waits for ever").expect("panics").unwrap();
     }
     queue_of(&b, "/locks/a", 0).await;
     // What it began is seen through, or given up, by now. The janitor still works: it finds a node that was not answered for.

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use crate::locks::stage::{sandbox_with_clients, server_with_clients};
-use crate::support::room::Room;
 use crate::support::*;
 use zk_recipes::testing::kill_session;
 use zk_recipes::{
@@ -156,24 +155,6 @@ async fn a_waiter_of_this_client_has_its_turn() {
     assert!(mutex.try_acquire().await.unwrap().is_none(), "it has passed a waiter");
     drop(within(waiting).await.unwrap().unwrap());
     leave_a_node(&mutex).await;
-}
-
-#[tokio::test]
-async fn who_comes_before_the_list_is_let_in() {
-    // Each round comes at another moment of the first hold.
-    let server = Server::start().await.unwrap();
-    let [client, other] = connect_many(&server).await;
-    let (mutex, others) = (lingering(&client), plain(&other));
-    for round in 0..repeats(300) {
-        let first = async {
-            let guard = mutex.acquire().await.unwrap();
-            tokio::time::sleep(Duration::from_micros(50 * (round as u64 % 20))).await;
-            guard.release().await.unwrap();
-            mutex.acquire().await.unwrap().release().await.unwrap();
-        };
-        let second = async { others.acquire().await.unwrap().release().await.unwrap() };
-        within(futures_util::future::join(first, second)).await;
-    }
 }
 
 #[tokio::test]
@@ -351,34 +332,6 @@ async fn a_cancelled_acquire_leaves_it_as_it_was() {
     }
     drop(mutex);
     queue_of(&zookeeper, PATH, 0).await;
-}
-
-#[tokio::test]
-async fn many_tasks_exclude_each_other() {
-    let (_server, _, [client, other]) = server_with_clients().await;
-    let room = std::sync::Arc::new(Room::default());
-    let contend = |mutex: InterProcessMutex| {
-        let room = room.clone();
-        tokio::spawn(async move {
-            for round in 0..repeats(500) {
-                let guard = mutex.acquire().await.unwrap();
-                let stay = room.enter(&guard);
-                if round % 3 == 0 {
-                    tokio::task::yield_now().await;
-                }
-                drop(stay);
-                guard.release().await.unwrap();
-                if round % 5 == 0 {
-                    tokio::time::sleep(Duration::from_millis(2)).await;
-                }
-            }
-        })
-    };
-    let ours = (0..3).map(|_| contend(lingering(&client).owned_by(&Owner::new())));
-    let theirs = [contend(lingering(&other)), contend(plain(&other))];
-    for task in ours.collect::<Vec<_>>().into_iter().chain(theirs) {
-        within(task).await.unwrap();
-    }
 }
 
 #[tokio::test]

@@ -14,6 +14,7 @@ mod every_lock;
 mod giving_up;
 mod holding;
 mod hostile;
+mod kinds_at_one_path;
 mod linger;
 mod multi_lock;
 mod mutex;

@@ -5,76 +5,31 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::Duration;
 
-use crate::locks::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
-use crate::support::room::{Room, linger};
+use crate::locks::stage::{sandbox_with_clients, server_behind_proxy};
 use crate::support::*;
 use futures_util::FutureExt;
 use futures_util::future::join;
 use tokio::sync::mpsc;
-use zk_recipes::testing::{Fate, FaultProxy, Request};
+use zk_recipes::testing::{Fate, Request};
 use zk_recipes::{
     Client, Error, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner, Participant,
-    ReadLock, ReadWriteLock, Semaphore, Ticket, WriteLock,
+    ReadLock, ReadWriteLock, Ticket, WriteLock,
 };
 use zookeeper_client as zk;
 
-async fn visit(room: &Room, guard: &LockGuard) {
-    let _stay = room.enter(guard);
-    linger().await;
-}
-
 #[tokio::test]
-async fn first_come_first_served() {
-    let (sandbox, clients) = sandbox_with_clients::<3>().await;
-    let zookeeper = clients[0].zookeeper().await.unwrap();
-    let path = sandbox.lock_path();
-    let holder = mutex(&clients[0]).acquire().await.unwrap();
-    let (granted, mut order) = mpsc::unbounded_channel();
-    let mut waiters = tokio::task::JoinSet::new();
-    for number in 0..24 {
-        let (mutex, granted) = (mutex(&clients[number % 3]), granted.clone());
-        waiters.spawn(async move {
-            let guard = mutex.acquire().await.unwrap();
-            granted.send(number).unwrap();
-            guard.release().await.unwrap();
-        });
-        // Everybody is in the queue before the next one comes.
-        queue_of(&zookeeper, &path, number + 2).await;
-    }
-    holder.release().await.unwrap();
-    within(waiters.join_all()).await;
-    for number in 0..24 {
-        assert_eq!(order.recv().await, Some(number));
-    }
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn an_owner_enters_again() {
+async fn an_owner_enters_again_by_a_ticket() {
     let (_, [client]) = sandbox_with_clients().await;
     let mutex = mutex(&client);
-    assert!(!mutex.is_acquired_in_this_process());
     let first = mutex.acquire().await.unwrap();
-    assert_eq!(first.hold_count(), 1);
-    let second = mutex.acquire().await.unwrap();
-    let third = mutex.try_acquire().await.unwrap().unwrap();
-    let fourth = mutex.try_acquire_for(Duration::from_secs(1)).await.unwrap().unwrap();
-    let fifth = mutex.enqueue().await.unwrap();
-    assert_eq!(fifth.position().await, Ok(0));
-    let fifth = fifth.acquired().await.unwrap();
-    assert_eq!(fifth.hold_count(), 5);
-    for again in [&second, &third, &fourth, &fifth] {
-        assert_eq!(again.fencing_token(), first.fencing_token());
-        assert_eq!(again.node_path(), first.node_path());
-    }
-    // The first to come is the first to go; the others still hold.
+    let ticket = mutex.enqueue().await.unwrap();
+    assert_eq!(ticket.position().await, Ok(0));
+    let second = ticket.acquired().await.unwrap();
+    assert_eq!((second.hold_count(), second.node_path()), (2, first.node_path()));
+    assert_eq!(second.fencing_token(), first.fencing_token());
     first.release().await.unwrap();
-    drop((second, third));
-    fourth.release().await.unwrap();
-    assert!(mutex.is_acquired_in_this_process() && mutex.is_owned_by(&Owner::current()));
     assert!(mutex.participants().await.unwrap()[0].is_holder());
-    fifth.release().await.unwrap();
-    assert!(!mutex.is_acquired_in_this_process() && !mutex.is_owned_by(&Owner::current()));
+    second.release().await.unwrap();
     assert_eq!(mutex.participants().await, Ok(Vec::new()));
 }
 
@@ -188,6 +143,12 @@ async fn participants_are_listed_in_order() {
         sessions.push(session_id(&client).await);
         tickets.push(mutex(&client).enqueue().await.unwrap());
     }
+    // What is no contender is not listed.
+    let (zookeeper, path) = (zk::Client::connect(&servers()).await.unwrap(), sandbox.lock_path());
+    let foreign = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+    for name in ["0-foreign", "zebra", "clock-0000000000", "lock-1", "_c_x-latch-1"] {
+        zookeeper.create(&format!("{path}/{name}"), b"", &foreign).await.unwrap();
+    }
     let participants = observer.participants().await.unwrap();
     let listed: Vec<_> = participants.iter().map(|p| p.identity().unwrap()).collect();
     assert_eq!(listed, names.map(str::as_bytes));
@@ -200,7 +161,7 @@ async fn participants_are_listed_in_order() {
         assert!(participant.node_path().starts_with(&prefix), "{participant:?}");
         assert!(participant.age() < BOUND);
     }
-    drop(tickets);
+    drop((tickets, zookeeper));
     sandbox.assert_nothing_left().await;
     assert_eq!(observer.participants().await, Ok(Vec::new()));
 }
@@ -245,63 +206,6 @@ async fn the_first_participant_holds_however_fast_they_change() {
         }
     }
     within(workers.join_all()).await;
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn a_ticket_tells_its_position() {
-    let (sandbox, [client]) = sandbox_with_clients().await;
-    let path = sandbox.lock_path();
-    let mut tickets = Vec::new();
-    let mutex = mutex(&client);
-    for position in 0..4 {
-        // Each its own owner, so that none enters for another.
-        let ticket = mutex.owned_by(&Owner::new()).enqueue().await.unwrap();
-        assert_eq!(ticket.position().await, Ok(position));
-        tickets.push(ticket);
-    }
-    let last = tickets.pop().unwrap();
-    let mut followed = last.watch_position();
-    assert_eq!(followed.get(), 3);
-    let last = tokio::spawn(last.acquired());
-    // The middle of the queue gives up: whoever is not watched by the last one counts, too.
-    drop(tickets.remove(1));
-    within(followed.wait_for(|position| *position == 2)).await.unwrap();
-    drop(tickets.pop());
-    within(followed.wait_for(|position| *position == 1)).await.unwrap();
-    let guard = tickets.pop().unwrap().acquired().await.unwrap();
-    assert!(!last.is_finished());
-    guard.release().await.unwrap();
-    let guard = within(last).await.unwrap().unwrap();
-    // The wait is over, and so is the news.
-    within(followed.wait_for(|position| *position == 0)).await.unwrap();
-    assert_eq!(within(followed.changed()).await, None);
-    assert!(guard.node_path().starts_with(&path));
-    drop(guard);
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn children_of_others_are_ignored() {
-    let (sandbox, [client]) = sandbox_with_clients().await;
-    let mutex = mutex(&client);
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    let zookeeper = client.zookeeper().await.unwrap();
-    let path = sandbox.lock_path();
-    let anyone = zk::Acls::anyone_all();
-    let ephemeral = zk::CreateMode::Ephemeral.with_acls(anyone);
-    let foreign = ["0-foreign", "zebra", "clock-0000000000", "lock-1", "_c_x-latch-1"];
-    for name in foreign {
-        zookeeper.create(&format!("{path}/{name}"), b"", &ephemeral).await.unwrap();
-    }
-    let guard = mutex.try_acquire().await.unwrap().expect("strangers do not block");
-    let participants = mutex.participants().await.unwrap();
-    assert_eq!(participants.len(), 1);
-    assert_eq!(participants[0].node_path(), guard.node_path());
-    guard.release().await.unwrap();
-    for name in foreign {
-        zookeeper.delete(&format!("{path}/{name}"), None).await.unwrap();
-    }
     sandbox.assert_nothing_left().await;
 }
 
@@ -403,143 +307,6 @@ fn what_may_cross_threads() {
     let _ = (of_a_mutex, of_a_side, of_many);
 }
 
-/// Makes a node as another library does, or another kind of recipe.
-async fn place(zookeeper: &zk::Client, path: &str, prefix: &str) -> String {
-    let mode = zk::CreateMode::EphemeralSequential.with_acls(zk::Acls::anyone_all());
-    let (_, sequence) = zookeeper.create(&format!("{path}/{prefix}"), b"", &mode).await.unwrap();
-    format!("{path}/{prefix}{sequence}")
-}
-
-/// What was found on the path, by which node.
-fn found(error: &Error) -> (&'static str, Option<&str>) {
-    match error {
-        Error::KindConflict { path, node, expected: "mutex", found } if path == "/locks/a" => {
-            (found, node.as_deref())
-        }
-        other => panic!("{other}"),
-    }
-}
-
-// Curator, which takes every child for a contender, waits there; who goes by the names of its own recipe only would
-// hold beside the other one.
-#[tokio::test]
-async fn behind_the_node_of_another_kind_of_recipe_it_fails_and_leaves_nothing() {
-    let (_server, zookeeper, [client]) = server_with_clients().await;
-    let mutex = mutex(&client);
-    drop(mutex.acquire().await.unwrap());
-    queue_of(&zookeeper, "/locks/a", 0).await;
-    let id = "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-";
-    for (end, kind) in [
-        ("__WRIT__", "read/write lock"),
-        ("__READ__", "read/write lock"),
-        ("latch-", "leader latch"),
-        ("lease-", "semaphore"),
-    ] {
-        let node = place(&zookeeper, "/locks/a", &format!("{id}{end}")).await;
-        let error = within(mutex.acquire()).await.unwrap_err();
-        assert_eq!(found(&error), (kind, Some(&*node)));
-        assert!(error.to_string().contains(kind) && error.to_string().contains("as a mutex"), "{error}");
-        assert_eq!(found(&within(mutex.try_acquire()).await.unwrap_err()).0, kind);
-        let both = MultiLock::new(&client, ["/locks/a", "/locks/b"]).unwrap();
-        assert_eq!(found(&within(both.acquire()).await.unwrap_err()).0, kind);
-        assert_eq!(queue_of(&zookeeper, "/locks/a", 1).await, [node.rsplit('/').next().unwrap()]);
-        zookeeper.delete(&node, None).await.unwrap();
-        within(mutex.acquire()).await.unwrap().release().await.unwrap();
-    }
-    // What kazoo writes is a mutex.
-    let kazoo = place(&zookeeper, "/locks/a", "3f1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f__lock__").await;
-    assert!(within(mutex.try_acquire()).await.unwrap().is_none());
-    zookeeper.delete(&kazoo, None).await.unwrap();
-    drop(within(mutex.acquire()).await.unwrap());
-}
-
-#[tokio::test]
-async fn who_comes_to_the_path_of_another_kind_of_recipe_does_no_harm_there() {
-    let (server, zookeeper, [one, two, late]) = server_with_clients().await;
-    let held = mutex(&one).acquire().await.unwrap();
-    let second = acquire_in_task(&mutex(&two));
-    queue_of(&zookeeper, "/locks/a", 2).await;
-    let latecomer = place(&zookeeper, "/locks/a", "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-__WRIT__").await;
-    let third = mutex(&late).enqueue().await.unwrap();
-    assert_eq!(third.position().await, Ok(2));
-    held.release().await.unwrap();
-    let second = within(second).await.unwrap().unwrap();
-    // It was told by no list that the latecomer has left.
-    let third = tokio::spawn(third.acquired());
-    watches_of(&server, 1).await;
-    zookeeper.delete(&latecomer, None).await.unwrap();
-    second.release().await.unwrap();
-    let third = within(third).await.unwrap().unwrap();
-    // One that stays until it is the first of all keeps those out that are behind it, as long as it is there.
-    let latecomer = place(&zookeeper, "/locks/a", "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-__WRIT__").await;
-    let behind = acquire_in_task(&mutex(&one));
-    queue_of(&zookeeper, "/locks/a", 3).await;
-    third.release().await.unwrap();
-    let error = within(behind).await.unwrap().unwrap_err();
-    assert_eq!(found(&error), ("read/write lock", Some(&*latecomer)));
-    zookeeper.delete(&latecomer, None).await.unwrap();
-    drop(within(mutex(&one).acquire()).await.unwrap());
-}
-
-#[tokio::test]
-async fn a_waiter_that_finds_another_kind_of_recipe_after_a_reconnect_fails() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let (one, two) = (connect(&server).await, connect_through(&proxy).await);
-    let held = mutex(&one).acquire().await.unwrap();
-    let other = place(&zookeeper, "/locks/a", "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-latch-").await;
-    let waiting = acquire_in_task(&mutex(&two));
-    queue_of(&zookeeper, "/locks/a", 3).await;
-    watches_of(&server, 1).await;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    held.release().await.unwrap();
-    assert!(!waiting.is_finished());
-    proxy.refuse_connections(false).unwrap();
-    let error = within(waiting).await.unwrap().unwrap_err();
-    assert_eq!(found(&error), ("leader latch", Some(&*other)));
-    assert_eq!(queue_of(&zookeeper, "/locks/a", 1).await.len(), 1);
-}
-
-#[tokio::test]
-async fn two_kinds_of_recipe_at_one_path_of_one_client_are_refused() {
-    let (_server, zookeeper, [client]) = server_with_clients().await;
-    let mutex = mutex(&client);
-    let lock = ReadWriteLock::new(&client, "/locks/a").unwrap();
-    let semaphore = Semaphore::new(&client, "/locks/a", 2).unwrap();
-    let guard = mutex.acquire().await.unwrap();
-    for refused in [
-        within(lock.write().owned_by(&Owner::new()).acquire()).await.unwrap_err(),
-        within(lock.read().owned_by(&Owner::new()).acquire()).await.unwrap_err(),
-        within(semaphore.acquire()).await.unwrap_err(),
-    ] {
-        let Error::KindConflict { path, node: None, found: "mutex", .. } = &refused else {
-            panic!("{refused}")
-        };
-        assert_eq!(path, "/locks/a");
-    }
-    assert_eq!(nodes_below(&zookeeper, "/locks").await.len(), 3, "nothing was sent");
-    assert!(guard.is_valid());
-    // To have it is enough: whether the two hold at the same time is a matter of luck.
-    guard.release().await.unwrap();
-    assert!(matches!(lock.write().try_acquire().await, Err(Error::KindConflict { .. })));
-    drop(mutex);
-    within(lock.write().acquire()).await.unwrap().release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_mutex_below_another_may_be_called_leases() {
-    let (_server, _, clients) = server_with_clients::<2>().await;
-    for client in &clients {
-        let below = InterProcessMutex::new(client, "/app/leases").unwrap();
-        let below = within(below.acquire()).await.unwrap();
-        let above = InterProcessMutex::new(client, "/app").unwrap();
-        within(above.acquire()).await.unwrap().release().await.unwrap();
-        below.release().await.unwrap();
-    }
-}
-
 #[tokio::test]
 async fn what_one_owner_waits_for_twice_it_gets_at_once() {
     let (sandbox, [client]) = sandbox_with_clients().await;
@@ -564,31 +331,6 @@ async fn what_one_owner_waits_for_twice_it_gets_at_once() {
     queue_of(&zookeeper, &sandbox.lock_path(), 2).await;
     drop((first, second));
     within(stranger).await.unwrap().unwrap().release().await.unwrap();
-    sandbox.assert_nothing_left().await;
-}
-
-/// Two of several owners wait twice, while they change.
-#[tokio::test]
-async fn owners_that_wait_twice_exclude_each_other() {
-    let (sandbox, [client]) = sandbox_with_clients().await;
-    let (mutex, room) = (mutex(&client), Arc::new(Room::default()));
-    let tasks = (0..4).map(|_| {
-        let (mutex, room) = (mutex.clone(), room.clone());
-        tokio::spawn(async move {
-            for _ in 0..20 {
-                let (one, other) = join(mutex.acquire(), mutex.acquire()).await;
-                let (one, other) = (one.unwrap(), other.unwrap());
-                assert_eq!(one.node_path(), other.node_path());
-                visit(&room, &one).await;
-                drop(one);
-                assert!(other.is_valid());
-            }
-        })
-    });
-    for task in tasks.collect::<Vec<_>>() {
-        within(task).await.unwrap();
-    }
-    assert_eq!(room.visits(), 80);
     sandbox.assert_nothing_left().await;
 }
 
@@ -648,16 +390,4 @@ async fn a_release_waits_for_the_delete_whoever_looks_at_the_owner() {
     looking.join().unwrap();
     assert_eq!(early, 0, "without a reply");
     assert_nothing_left(&server, &bystander(&server).await, "/locks/a").await;
-}
-
-/// The lock objects and tickets of one recipe are gone: another may follow at once.
-#[tokio::test]
-async fn another_recipe_may_follow_a_ticket_that_is_dropped() {
-    let (_server, _, [client]) = server_with_clients().await;
-    let lock = mutex(&client);
-    let ticket = lock.enqueue().await.unwrap();
-    drop((ticket, lock));
-    let other = ReadWriteLock::new(&client, "/locks/a").unwrap();
-    let guard = within(other.write().acquire()).await;
-    assert!(guard.is_ok(), "{guard:?}");
 }

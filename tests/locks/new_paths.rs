@@ -1,12 +1,7 @@
 //! Locks at paths that do not exist: a lock for each order or user.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
-
-use crate::locks::stage::{server_behind_proxy, server_with_clients};
+use crate::locks::stage::server_behind_proxy;
 use crate::support::*;
-use tokio::task::JoinSet;
 use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{
     Acl, AuthId, Client, Error, InterProcessMutex, LockGuard, MultiLock, Owner, Permission, ReadWriteLock,
@@ -196,25 +191,6 @@ async fn a_lost_reply_leaves_one_node_or_none() {
     watches_of(&scene.server, 0).await;
 }
 
-#[tokio::test]
-async fn nothing_stays_of_an_acquire_that_is_dropped_at_any_await() {
-    let scene = Scene::taught().await;
-    for polls in 1.. {
-        // One that is found to be there, and one that is new.
-        let lock = scene.lock(&format!("polled-{polls}"));
-        let acquired = poll_times(lock.acquire(), polls).await;
-        if let Some(guard) = acquired {
-            guard.unwrap().release().await.unwrap();
-            assert!(polls > 1);
-            break;
-        }
-        queue_of(&scene.zookeeper, lock.path(), 0).await;
-        within(lock.acquire()).await.unwrap().release().await.unwrap();
-        assert!(polls < 100, "it does not end");
-    }
-    watches_of(&scene.server, 0).await;
-}
-
 /// Whoever may not create the path can use it nevertheless.
 #[tokio::test]
 async fn a_path_that_exists_needs_no_right_to_create_it() {
@@ -255,22 +231,6 @@ async fn a_new_path_has_its_own_acl() {
 }
 
 #[tokio::test]
-async fn the_servers_remove_a_path_that_is_no_longer_used() {
-    let reaping = Server::builder().container_check_interval(Duration::from_millis(50));
-    let server = reaping.start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
-    for number in 0..6 {
-        let lock = InterProcessMutex::new(&client, &format!("{PARENT}/{number}")).unwrap();
-        lock.acquire().await.unwrap().release().await.unwrap();
-        eventually("the path is removed", async || {
-            zookeeper.check_stat(lock.path()).await.unwrap().is_none().then_some(())
-        })
-        .await;
-    }
-}
-
-#[tokio::test]
 async fn every_kind_of_lock_can_be_the_first_at_its_path() {
     let scene = Scene::taught().await;
     let other = connect(&scene.server).await;
@@ -294,30 +254,4 @@ async fn every_kind_of_lock_can_be_the_first_at_its_path() {
         both.release().await.unwrap();
     }
     watches_of(&scene.server, 0).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn only_one_of_those_who_come_to_a_new_path_holds_it() {
-    let (_server, zookeeper, clients) = server_with_clients::<3>().await;
-    let rooms: Arc<Vec<AtomicBool>> = Arc::new((0..40).map(|_| AtomicBool::new(false)).collect());
-    let mut users = JoinSet::new();
-    for (number, client) in clients.iter().cycle().take(6).enumerate() {
-        let (client, rooms, zookeeper) = (client.clone(), rooms.clone(), zookeeper.clone());
-        users.spawn(async move {
-            for (number_of_room, room) in rooms.iter().enumerate() {
-                let lock = InterProcessMutex::new(&client, &format!("{PARENT}/{number_of_room}")).unwrap();
-                let guard = lock.owned_by(&Owner::new()).acquire().await.unwrap();
-                assert!(!room.swap(true, SeqCst), "two holders at once");
-                tokio::time::sleep(Duration::from_micros(fastrand::u64(0..2000))).await;
-                room.store(false, SeqCst);
-                guard.release().await.unwrap();
-                // As the servers do with containers that are empty.
-                if number == 0 {
-                    let _ = zookeeper.delete(lock.path(), None).await;
-                }
-            }
-        });
-    }
-    within(users.join_all()).await;
-    assert!(ephemerals_below(&zookeeper, PARENT).await.is_empty());
 }

@@ -1,17 +1,12 @@
 //! `QuorumLock`: one holder over three ensembles, of which any one may fail.
 
-use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 use crate::locks::blocking::is_in_vain;
-use crate::support::room::{Room, linger};
 use crate::support::*;
 use futures_util::future::join_all;
-use tokio::task::{JoinHandle, JoinSet};
-use zk_recipes::testing::{FaultProxy, Traffic};
+use tokio::task::JoinHandle;
+use zk_recipes::testing::FaultProxy;
 use zk_recipes::{
     Client, ClientBuilder, Ensembles, Error, InterProcessMutex, LockOptions, LockState, QuorumGuard,
     QuorumLock, ReadWriteLock, Result,
@@ -109,10 +104,6 @@ fn names(guard: &QuorumGuard) -> Vec<&str> {
     guard.members().map(|(name, _)| name).collect()
 }
 
-fn all_but(missing: &str) -> Vec<&str> {
-    NAMES.into_iter().filter(|name| *name != missing).collect()
-}
-
 pub(crate) async fn assert_empty(bystanders: &[zk::Client]) {
     for zookeeper in bystanders {
         queue_of(zookeeper, PATH, 0).await;
@@ -188,62 +179,6 @@ async fn options_apply_to_each_member() {
     guard.release().await.unwrap();
 }
 
-/// Rejects whatever an earlier holder sends, as the documentation of the tokens says.
-#[derive(Default)]
-struct Resource(Mutex<HashMap<String, i64>>);
-
-impl Resource {
-    fn admits(&self, guard: &QuorumGuard) -> bool {
-        let mut largest = self.0.lock().unwrap();
-        let is_outdated = |(name, token)| largest.get(name).is_some_and(|seen| token < *seen);
-        if guard.fencing_tokens().any(is_outdated) {
-            return false;
-        }
-        largest.extend(guard.fencing_tokens().map(|(name, token)| (name.to_owned(), token)));
-        true
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_contenders_of_several_clients_exclude_each_other() {
-    const TASKS: usize = 3;
-    let rounds = repeats(50);
-    let zones = Zones::new().await;
-    let patient = [zones.contender(PATIENT).await, zones.contender(PATIENT).await];
-    // It does without what is slow, so that not all holders have the same members.
-    let hasty = zones.contender(Duration::from_millis(2)).await;
-    let (room, resource, turn) =
-        (Arc::<Room>::default(), Arc::<Resource>::default(), Arc::<AtomicI64>::default());
-    let mut tasks = JoinSet::new();
-    for (contender, is_hasty) in patient.iter().map(|patient| (patient, false)).chain([(&hasty, true)]) {
-        for _ in 0..TASKS {
-            let (room, resource, turn) = (room.clone(), resource.clone(), turn.clone());
-            let lock = contender.lock.clone();
-            tasks.spawn(async move {
-                for _ in 0..rounds {
-                    let guard = if is_hasty {
-                        let Ok(Some(guard)) = lock.try_acquire_for(Duration::from_millis(100)).await else {
-                            continue;
-                        };
-                        guard
-                    } else {
-                        lock.acquire().await.unwrap()
-                    };
-                    let stay = room.share(turn.fetch_add(1, SeqCst) + 1, Room::WHOLE);
-                    assert!(resource.admits(&guard), "the present holder is rejected");
-                    linger().await;
-                    drop(stay);
-                    // Whoever is hasty does not wait for the confirmation.
-                    assert!(guard.release().await.is_ok() || is_hasty);
-                }
-            });
-        }
-    }
-    within(async { while tasks.join_next().await.transpose().unwrap().is_some() {} }).await;
-    assert!(room.visits() >= patient.len() * TASKS * rounds);
-    assert_empty(&zones.bystanders().await).await;
-}
-
 #[tokio::test]
 async fn waiters_are_let_in_as_they_came() {
     let (_zones, bystanders, [first, second]) = Zones::with_contenders().await;
@@ -275,24 +210,6 @@ async fn a_try_does_not_wait() {
     guard.release().await.unwrap();
     assert!(other.lock.try_acquire().await.unwrap().is_some());
     assert_empty(&bystanders).await;
-}
-
-#[tokio::test]
-async fn a_silent_ensemble_is_skipped() {
-    let zones = Zones::new().await;
-    let proxies = zones.proxies().await;
-    for (name, proxy) in NAMES.into_iter().zip(&proxies) {
-        let contender = Contender::through(&proxies, BRIEF).await;
-        proxy.set_traffic(Traffic::black_hole());
-        let start = Instant::now();
-        let guard = within(contender.lock.acquire()).await.unwrap();
-        assert!(start.elapsed() >= BRIEF);
-        assert_eq!(names(&guard), all_but(name));
-        // The release does not wait for it.
-        guard.release().await.unwrap();
-        proxy.set_traffic(Traffic::pass());
-        assert_empty(&zones.bystanders().await).await;
-    }
 }
 
 /// B reaches only the last ensemble, which A waits for while it holds the others. B must give it up.

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use crate::locks::stage::server_behind_proxy;
 use crate::support::*;
-use tokio::task::JoinHandle;
 use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
 use zk_recipes::{
     Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LossReason, MultiLock, Owner,
-    Permission, ReadWriteLock, Result, RetryPolicy, Semaphore,
+    Permission, ReadWriteLock, RetryPolicy, Semaphore,
 };
 use zookeeper_client as zk;
 
@@ -293,11 +292,6 @@ async fn a_release_that_is_given_up_goes_on_in_the_background() {
     scene.assert_free().await;
 }
 
-fn acquiring(lock: &InterProcessMutex) -> JoinHandle<Result<LockGuard>> {
-    let lock = lock.clone();
-    tokio::spawn(async move { lock.acquire().await })
-}
-
 #[tokio::test]
 async fn whoever_waits_for_a_member_is_let_in() {
     let scene = Scene::new().await;
@@ -309,7 +303,7 @@ async fn whoever_waits_for_a_member_is_let_in() {
             let mut waiters = Vec::new();
             for path in PATHS {
                 for (client, length) in [(&scene.client, 2), (&other, 3)] {
-                    waiters.push(acquiring(&mutex_at(client, path).owned_by(&Owner::new())));
+                    waiters.push(acquire_in_task(&mutex_at(client, path).owned_by(&Owner::new())));
                     queue_of(&scene.zookeeper, path, length).await;
                 }
             }
@@ -337,7 +331,7 @@ async fn whoever_waits_for_a_member_is_let_in() {
 async fn a_waiter_of_the_same_client_does_not_wait_for_the_reply() {
     let scene = Scene::new().await;
     let guard = scene.acquire().await;
-    let waiters = PATHS.map(|path| acquiring(&mutex_at(&scene.client, path).owned_by(&Owner::new())));
+    let waiters = PATHS.map(|path| acquire_in_task(&mutex_at(&scene.client, path).owned_by(&Owner::new())));
     watches_of(&scene.server, 3).await;
     // The client has heard of them, too.
     scene.settle().await;
@@ -357,7 +351,7 @@ async fn a_waiter_of_the_same_client_does_not_wait_for_the_reply() {
 async fn a_waiter_behind_a_member_with_an_open_transaction_waits_until_its_node_is_gone() {
     let scene = Scene::new().await;
     let guard = scene.acquire().await;
-    let waiters = PATHS.map(|path| acquiring(&mutex_at(&scene.client, path).owned_by(&Owner::new())));
+    let waiters = PATHS.map(|path| acquire_in_task(&mutex_at(&scene.client, path).owned_by(&Owner::new())));
     watches_of(&scene.server, 3).await;
     // The client has heard of them, too.
     scene.settle().await;

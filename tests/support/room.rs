@@ -87,10 +87,3 @@ impl Drop for Stay<'_> {
         inside.visitors -= 1;
     }
 }
-
-/// Gives others time to come in, if they are let in.
-pub async fn linger() {
-    for _ in 0..5 {
-        tokio::task::yield_now().await;
-    }
-}

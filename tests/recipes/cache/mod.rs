@@ -5,7 +5,6 @@ mod busy;
 mod current;
 mod ending;
 mod following;
-mod history;
 mod limits;
 mod one_shots;
 pub(crate) mod reader;
@@ -22,12 +21,20 @@ use zookeeper_client as zk;
 
 pub(crate) use self::reader::Reader;
 use crate::installed::{Generation, Peers};
-use crate::support::{Server, within};
+use crate::support::{Server, empty_server, within};
 
 /// A server of ZooKeeper 3.9, if it is installed.
 pub(crate) async fn server_3_9() -> Option<Server> {
     let peers = Peers::if_installed(Generation::Current)?;
     Some(Server::builder().class_path(peers.class_path).start().await.unwrap())
+}
+
+/// Checks something on these servers, and on ZooKeeper 3.9 if that is installed.
+pub(crate) async fn on_each_server(check: impl AsyncFn(&Server)) {
+    check(&*empty_server().await).await;
+    if let Some(server) = server_3_9().await {
+        check(&server).await;
+    }
 }
 
 /// Creates a node.

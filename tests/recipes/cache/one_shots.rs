@@ -8,8 +8,8 @@ use zk_recipes::shared::SharedCount;
 use zk_recipes::testing::{Fate, FaultProxy, Request};
 use zk_recipes::{LeaderObserver, Observation, Semaphore};
 
-use super::{create, server_3_9, shows};
-use crate::support::{Server, bystander, connect, connect_through, empty_server, eventually, within};
+use super::{create, on_each_server, shows};
+use crate::support::{Server, bystander, connect, connect_through, eventually, within};
 
 /// What becomes of the caller of a watch while the reply is on its way.
 #[derive(Clone, Copy, Debug)]
@@ -92,14 +92,7 @@ async fn all_are_told(server: &Server) {
 
 #[tokio::test]
 async fn a_one_shot_watch_whose_caller_stops_on_its_way_ends_no_cache() {
-    let server = empty_server().await;
-    all_are_told(&server).await;
-}
-
-#[tokio::test]
-async fn a_one_shot_watch_whose_caller_stops_on_its_way_ends_no_cache_on_3_9() {
-    let Some(server) = server_3_9().await else { return };
-    all_are_told(&server).await;
+    on_each_server(all_are_told).await;
 }
 
 /// An observer that watches the children of the path of the cache, which is dropped.
@@ -138,14 +131,9 @@ async fn watches_on_children_of(server: &Server) {
 
 #[tokio::test]
 async fn nothing_is_left_of_a_cache_beside_a_watch_on_children() {
-    let server = empty_server().await;
-    let (requests, removals) = dropped_beside_an_observer(&server).await;
-    assert!(requests < 100 && removals < 10, "{requests} requests, {removals} of them to remove watches");
-}
-
-#[tokio::test]
-async fn nothing_is_left_of_a_cache_beside_a_watch_on_children_on_3_9() {
-    let Some(server) = server_3_9().await else { return };
-    let (requests, removals) = dropped_beside_an_observer(&server).await;
-    assert!(requests < 100 && removals < 10, "{requests} requests, {removals} of them to remove watches");
+    on_each_server(async |server: &Server| {
+        let (requests, removals) = dropped_beside_an_observer(server).await;
+        assert!(requests < 100 && removals < 10, "{requests} requests, {removals} of them to remove watches");
+    })
+    .await;
 }

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use zk_recipes::cache::{CacheEvent, CachedNode, Change, Changes, Snapshot};
 
-use crate::support::within;
-
 /// What a reader of the changes knows.
 #[derive(Debug, Default)]
 pub(crate) struct Reader {
@@ -60,13 +58,5 @@ impl Reader {
 
     pub(crate) fn assert_is(&self, snapshot: &Snapshot) {
         assert_eq!(self.nodes, nodes(snapshot));
-    }
-
-    /// Takes what happens, until it has led to this snapshot.
-    pub(crate) async fn reaches(&mut self, changes: &mut Changes, snapshot: &Snapshot) {
-        while self.nodes != nodes(snapshot) {
-            let event = within(changes.next()).await.unwrap_or_else(|| panic!("{:?}", self.told));
-            self.take(event);
-        }
     }
 }

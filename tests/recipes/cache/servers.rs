@@ -7,12 +7,13 @@ use zk_recipes::{
 };
 use zookeeper_client as zk;
 
-use super::{Reader, create, server_3_9, shows};
+use super::{Reader, create, on_each_server, shows};
 use crate::recipes::stage::{server_and_bystander, server_client_and_bystander};
-use crate::support::{bystander, connect, empty_server, eventually, within};
+use crate::support::{Server, bystander, connect, empty_server, eventually, within};
 
 /// Lets one-shot watches come and go on the very path of a cache, by this library.
-async fn one_shot_watches_end_no_cache(client: &Client, zookeeper: &zk::Client) {
+async fn one_shot_watches_end_no_cache(server: &Server) {
+    let (client, zookeeper) = (&connect(server).await, &bystander(server).await);
     let cache = Cache::new(client, "/leaders", CacheOptions::tree()).unwrap();
     let mut changes = cache.changes();
     let mut reader = Reader::default();
@@ -57,19 +58,13 @@ async fn one_shot_watches_end_no_cache(client: &Client, zookeeper: &zk::Client) 
 }
 
 #[tokio::test]
-async fn one_shot_watches_of_the_session_end_no_cache_on_these_servers() {
-    let server = empty_server().await;
-    one_shot_watches_end_no_cache(&connect(&server).await, &bystander(&server).await).await;
-}
-
-#[tokio::test]
-async fn one_shot_watches_of_the_session_end_no_cache_on_3_9() {
-    let Some(server) = server_3_9().await else { return };
-    one_shot_watches_end_no_cache(&connect(&server).await, &bystander(&server).await).await;
+async fn one_shot_watches_of_the_session_end_no_cache() {
+    on_each_server(one_shot_watches_end_no_cache).await;
 }
 
 /// Lets a node become readable, of which some servers have told nothing before.
-async fn a_node_that_becomes_readable_is_changed(client: &Client, zookeeper: &zk::Client) {
+async fn is_changed_when_it_becomes_readable(server: &Server) {
+    let (client, zookeeper) = (&connect(server).await, &bystander(server).await);
     create(zookeeper, "/r", b"").await;
     create(zookeeper, "/r/a", b"1").await;
     create(zookeeper, "/r/a/b", b"1").await;
@@ -93,15 +88,8 @@ async fn a_node_that_becomes_readable_is_changed(client: &Client, zookeeper: &zk
 }
 
 #[tokio::test]
-async fn a_node_that_becomes_readable_is_changed_on_these_servers() {
-    let server = empty_server().await;
-    a_node_that_becomes_readable_is_changed(&connect(&server).await, &bystander(&server).await).await;
-}
-
-#[tokio::test]
-async fn a_node_that_becomes_readable_is_changed_on_3_9() {
-    let Some(server) = server_3_9().await else { return };
-    a_node_that_becomes_readable_is_changed(&connect(&server).await, &bystander(&server).await).await;
+async fn a_node_that_becomes_readable_is_changed() {
+    on_each_server(is_changed_when_it_becomes_readable).await;
 }
 
 /// A watch that a cache leaves behind, or takes away, is one that others wait for.

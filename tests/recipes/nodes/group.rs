@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use zk_recipes::nodes::{Group, MemberChange, Members};
-use zk_recipes::testing::{Fate, Request, Traffic, kill_session};
+use zk_recipes::testing::{Request, Traffic};
 use zk_recipes::{Acl, AuthId, Client, Error, Permission, Watch};
 use zookeeper_client as zk;
 
@@ -114,45 +114,6 @@ async fn watches_with_holders_on(server: &Server, path: &str) {
         (watchers >= 2).then_some(())
     })
     .await;
-}
-
-#[tokio::test]
-async fn the_view_is_right_after_any_loss() {
-    let (server, proxy) = server_and_proxy().await;
-    let watcher = connect_through(&proxy).await;
-    let client = connect(&server).await;
-    let mut seen = group(&watcher).watch_members();
-    shows(&mut seen, "").await;
-    let members = futures_util::future::join_all((0..5).map(|i| {
-        let group = group(&client);
-        async move { within(group.join(&i.to_string(), "x")).await.unwrap() }
-    }));
-    let mut members = members.await;
-    shows(&mut seen, "0=x 1=x 2=x 3=x 4=x").await;
-    for round in 0..4 {
-        match round {
-            0 => proxy.cut(),
-            1 => kill_session(&watcher).await.unwrap(),
-            2 => kill_session(&client).await.unwrap(),
-            _ => {
-                let lost = proxy.intercept(Request::GetChildren, Fate::LoseReply);
-                drop(members.pop());
-                within(lost.happened()).await;
-                shows(&mut seen, "0=0 1=1 2=2 3=3").await;
-                continue;
-            }
-        }
-        // While the watcher is away, or just back.
-        for (i, member) in members.iter().enumerate() {
-            within(member.set_payload(i.to_string())).await.unwrap();
-        }
-        shows(&mut seen, "0=0 1=1 2=2 3=3 4=4").await;
-    }
-    drop(members);
-    shows(&mut seen, "").await;
-    drop(seen);
-    queue_of(&bystander(&server).await, PATH, 0).await;
-    all_watches(&server, 0).await;
 }
 
 #[tokio::test]

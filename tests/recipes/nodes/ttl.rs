@@ -23,6 +23,20 @@ async fn server() -> Server {
     builder.container_check_interval(Duration::from_millis(50)).start().await.unwrap()
 }
 
+async fn stage() -> (Server, Client, zk::Client) {
+    let server = server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    (server, client, zookeeper)
+}
+
+/// The client is behind the proxy.
+async fn stage_with_proxy() -> (Server, FaultProxy, zk::Client, Client) {
+    let server = server().await;
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (zookeeper, client) = (bystander(&server).await, connect_through(&proxy).await);
+    (server, proxy, zookeeper, client)
+}
+
 fn start(client: &Client, ttl: Duration) -> PersistentTtlNode {
     PersistentTtlNode::start(client, PATH, "ours", PersistentTtlNodeOptions::new(ttl)).unwrap()
 }
@@ -67,10 +81,7 @@ async fn present_other_than(node: &PersistentTtlNode, before: i64) -> i64 {
 
 #[tokio::test]
 async fn it_and_its_child_are_created_at_once() {
-    let server = server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let client = connect_through(&proxy).await;
+    let (server, proxy, zookeeper, client) = stage_with_proxy().await;
     // So that the parent is there, and stays.
     make_parent(&zookeeper).await;
     proxy.take_requests();
@@ -96,8 +107,7 @@ async fn it_and_its_child_are_created_at_once() {
 
 #[tokio::test]
 async fn it_is_there_as_long_as_its_value_lives_and_for_its_ttl() {
-    let server = server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (server, client, zookeeper) = stage().await;
     let node = kept(&client, SHORT).await;
     let before = stat(&zookeeper, PATH).await.unwrap();
     touched(&zookeeper, 9).await;
@@ -160,10 +170,7 @@ async fn it_outlasts_sessions_and_restarts() {
 // As a process that is killed; and one that comes back.
 #[tokio::test]
 async fn it_vanishes_when_no_one_touches_it_and_comes_back_with_the_connection() {
-    let server = server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
     let node = kept(&client, SHORT).await;
     let before = stat(&zookeeper, PATH).await.unwrap().czxid;
     proxy.refuse_connections(true).unwrap();
@@ -177,8 +184,7 @@ async fn it_vanishes_when_no_one_touches_it_and_comes_back_with_the_connection()
 
 #[tokio::test]
 async fn it_comes_back_when_others_delete_it_or_its_child() {
-    let server = server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = stage().await;
     let node = kept(&client, SHORT).await;
     let mut czxid = stat(&zookeeper, PATH).await.unwrap().czxid;
     for _ in 0..2 {
@@ -218,8 +224,7 @@ async fn several_keep_one_node() {
 // Someone writes to it for so long that the pauses before its data are written back are longer than its time to live.
 #[tokio::test]
 async fn a_fight_about_its_data_does_not_keep_it_from_being_touched() {
-    let server = server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = stage().await;
     let node = kept(&client, SHORT).await;
     let before = stat(&zookeeper, PATH).await.unwrap().czxid;
     let start = Instant::now();
@@ -235,8 +240,7 @@ async fn a_fight_about_its_data_does_not_keep_it_from_being_touched() {
 
 #[tokio::test]
 async fn what_belongs_to_no_session_is_kept_and_other_nodes_are_left_alone() {
-    let server = server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = stage().await;
     // So that the parent stays.
     zookeeper.mkdir("/kept/other", &anyone(zk::CreateMode::Persistent)).await.unwrap();
     let ttl = anyone(zk::CreateMode::Persistent).with_ttl(SHORT);
@@ -267,10 +271,7 @@ async fn what_belongs_to_no_session_is_kept_and_other_nodes_are_left_alone() {
 
 #[tokio::test]
 async fn an_end_at_any_moment_leaves_nothing() {
-    let server = server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
     zookeeper.mkdir("/kept/other", &anyone(zk::CreateMode::Persistent)).await.unwrap();
     for request in [Request::Multi, Request::SetData] {
         for fate in [Fate::LoseRequest, Fate::LoseReply, Fate::HoldReply] {
@@ -286,10 +287,7 @@ async fn an_end_at_any_moment_leaves_nothing() {
 
 #[tokio::test]
 async fn lost_replies_do_not_matter() {
-    let server = server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
     for fate in [Fate::LoseRequest, Fate::LoseReply] {
         let met = proxy.intercept(Request::Multi, fate);
         let node = start(&client, SHORT);
@@ -320,8 +318,7 @@ async fn servers_without_such_nodes_are_named() {
 // Curator says nothing of it, and the node vanishes.
 #[tokio::test]
 async fn a_child_that_may_not_be_written_to_is_reported() {
-    let server = server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = stage().await;
     make_parent(&zookeeper).await;
     let acl = [Acl::new(Permission::READ | Permission::WRITE, AuthId::anyone())];
     let options = zk::CreateMode::Persistent.with_acls(zk::Acls::new(&acl)).with_ttl(SHORT);
@@ -389,10 +386,7 @@ async fn what_cannot_be_is_refused_before_anything_is_sent() {
 
 #[tokio::test]
 async fn the_shortest_and_the_longest_ttl_are_accepted() {
-    let server = server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
     // A touch takes longer than the time to live, so the node may come and go.
     proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(5)));
     drop(kept(&client, Duration::from_millis(1)).await);
@@ -443,10 +437,7 @@ async fn it_is_touched_although_its_data_are_refused() {
 // The same in a fight about its data that is lost each time, since the other is nearer to the servers.
 #[tokio::test]
 async fn it_is_touched_although_someone_writes_all_the_time() {
-    let server = server().await;
-    let (zookeeper, proxy) =
-        (bystander(&server).await, FaultProxy::start(server.connect_string()).await.unwrap());
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
     let _node = kept(&client, SHORT * 2).await;
     let before = stat(&zookeeper, PATH).await.unwrap().czxid;
     proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(50)));
@@ -466,8 +457,7 @@ async fn it_is_touched_although_someone_writes_all_the_time() {
 // "Waits until the node exists and was touched": its data are refused.
 #[tokio::test]
 async fn one_that_is_there_is_shown_as_present_when_it_was_touched() {
-    let server = server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let (_server, client, zookeeper) = stage().await;
     make_parent(&zookeeper).await;
     let acl = [Acl::new(Permission::READ | Permission::CREATE | Permission::DELETE, AuthId::anyone())];
     let options = zk::CreateMode::Persistent.with_acls(zk::Acls::new(&acl)).with_ttl(LONG);

@@ -317,3 +317,16 @@ async fn an_update_that_is_overtaken_each_time_ends_in_its_time() {
     within(try_join_all(others)).await.unwrap();
     assert_eq!(number.get().await, Ok(1 + increments));
 }
+
+/// The handle itself has made the node.
+#[tokio::test]
+async fn a_number_that_was_initialized_again_is_counted_from() {
+    let (server, zookeeper) = server_and_bystander().await;
+    let number = long(&connect(&server).await);
+    assert_eq!(number.initialize(5).await, Ok(true));
+    assert_eq!(number.compare_exchange(1, 2).await, Ok(Err(5)));
+    zookeeper.delete(PATH, None).await.unwrap();
+    assert_eq!(number.initialize(100).await, Ok(true));
+    let counted = number.increment().await;
+    assert_eq!((counted, number.get().await), (Ok(101), Ok(101)));
+}

@@ -4,7 +4,6 @@ mod atomic;
 mod atomic_in_trouble;
 mod cached;
 mod promotion;
-mod rivals;
 mod shared;
 mod shared_in_trouble;
 mod watched;

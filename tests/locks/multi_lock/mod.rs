@@ -1,12 +1,13 @@
 //! `MultiLock`: all or none, in one order, without deadlock, in few requests.
 
+mod members;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::locks::stage::server_with_clients;
-use crate::support::room::{Room, linger};
 use crate::support::*;
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinHandle;
 use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
 use zk_recipes::{
     Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LockState, LossReason,
@@ -28,11 +29,6 @@ fn multi(client: &Client) -> MultiLock {
 
 fn mutex_at(client: &Client, path: &str) -> InterProcessMutex {
     InterProcessMutex::new(client, path).unwrap()
-}
-
-/// The locks of all paths, to be given to a multi-lock.
-fn mutexes(client: &Client) -> [Arc<dyn InterProcessLock>; 3] {
-    PATHS.map(|path| Arc::new(mutex_at(client, path)) as _)
 }
 
 /// Acquires in a task of its own, which hands out the guard.
@@ -65,86 +61,6 @@ async fn assert_holds(zookeeper: &zk::Client, guard: &LockGuard) {
 
 fn would_deadlock<T: std::fmt::Debug>(outcome: Result<T>, path: &str) {
     assert_eq!(outcome.unwrap_err(), Error::WouldDeadlock { path: path.to_owned(), cycle: Vec::new() });
-}
-
-/// One room for each path.
-#[derive(Clone, Default)]
-struct Rooms(Arc<[Room; 3]>);
-
-impl Rooms {
-    async fn visit<'a>(&self, visits: impl IntoIterator<Item = (usize, &'a LockGuard)>) {
-        let _stays: Vec<_> = visits.into_iter().map(|(room, guard)| self.0[room].enter(guard)).collect();
-        linger().await;
-    }
-
-    fn visits(&self) -> [usize; 3] {
-        self.0.each_ref().map(|room| room.visits())
-    }
-}
-
-/// Takes those with these numbers at once, round after round.
-async fn takes_all(lock: MultiLock, numbers: Vec<usize>, rooms: Rooms, rounds: usize) {
-    for round in 0..rounds {
-        let guard = lock.acquire().await.unwrap();
-        assert_eq!(guard.members().len(), numbers.len());
-        rooms.visit(numbers.iter().copied().zip(guard.members())).await;
-        if round % 2 == 0 {
-            guard.release().await.unwrap();
-        }
-    }
-}
-
-/// Takes one of them, round after round.
-async fn takes_one(client: Client, number: usize, rooms: Rooms, rounds: usize) {
-    let lock = mutex_at(&client, PATHS[number]);
-    for _ in 0..rounds {
-        let guard = lock.acquire().await.unwrap();
-        rooms.visit([(number, &guard)]).await;
-        guard.release().await.unwrap();
-    }
-}
-
-/// Takes one after the other, as Curator's `InterProcessMultiLock` does, round after round.
-async fn takes_in_turn(client: Client, rooms: Rooms, rounds: usize) {
-    let locks = PATHS.map(|path| mutex_at(&client, path));
-    for _ in 0..rounds {
-        let mut guards = Vec::new();
-        for lock in &locks {
-            guards.push(lock.acquire().await.unwrap());
-        }
-        rooms.visit(guards.iter().enumerate()).await;
-        while let Some(guard) = guards.pop() {
-            guard.release().await.unwrap();
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn opposite_orders_do_not_deadlock() {
-    let (sandbox, rooms) = (Sandbox::new(), Rooms::default());
-    let mut users = JoinSet::new();
-    for paths in [[A, B, C], [C, B, A], [A, B, C], [C, B, A]] {
-        let lock = MultiLock::new(&sandbox.client().await, paths).unwrap();
-        users.spawn(takes_all(lock, vec![0, 1, 2], rooms.clone(), 20));
-    }
-    let client = sandbox.client().await;
-    let mut given = mutexes(&client);
-    given.reverse();
-    users.spawn(takes_all(MultiLock::of(given).unwrap(), vec![0, 1, 2], rooms.clone(), 8));
-    for number in 0..3 {
-        users.spawn(takes_one(client.clone(), number, rooms.clone(), 12));
-    }
-    // And those who take one after the other.
-    for _ in 0..2 {
-        let lock = MultiLock::new(&sandbox.client().await, [B, C, A]).unwrap();
-        users.spawn(takes_all(lock, vec![0, 1, 2], rooms.clone(), 20));
-        users.spawn(takes_in_turn(sandbox.client().await, rooms.clone(), 20));
-    }
-    let some = MultiLock::new(&sandbox.client().await, [C, B]).unwrap();
-    users.spawn(takes_all(some, vec![1, 2], rooms.clone(), 20));
-    within(users.join_all()).await;
-    assert_eq!(rooms.visits(), [180, 200, 200]);
-    sandbox.assert_nothing_left().await;
 }
 
 #[tokio::test]
@@ -222,42 +138,6 @@ async fn all_of_them_or_none() {
     watches_of(&server, 0).await;
 }
 
-#[tokio::test]
-async fn a_member_that_is_lost_while_waiting_for_a_later_one_is_acquired_again() {
-    let (server, zookeeper, [own, holder, next]) = server_with_clients().await;
-    let given = MultiLock::of(mutexes(&own)).unwrap();
-    for (lock, is_killed) in
-        [(multi(&own), false), (multi(&own), true), (given.clone(), false), (given, true)]
-    {
-        let held = mutex_at(&holder, B).acquire().await.unwrap();
-        let waiter = acquiring(&lock);
-        watches_of(&server, 1).await;
-        queues_of(&zookeeper, [1, 2, 0]).await;
-        let lost = format!("{A}/{}", children(&zookeeper, A).await[0]);
-        let next = acquire_in_task(&mutex_at(&next, A));
-        watches_of(&server, 2).await;
-        if is_killed {
-            kill_session(&own).await.unwrap();
-        } else {
-            zookeeper.delete(&lost, None).await.unwrap();
-        }
-        let next = within(next).await.unwrap().unwrap();
-        held.release().await.unwrap();
-        // Now it could have the others. It waits for what it has lost, and keeps none of them.
-        queues_of(&zookeeper, [2, 0, 0]).await;
-        watches_of(&server, 1).await;
-        assert!(!waiter.is_finished());
-        let token = next.fencing_token();
-        next.release().await.unwrap();
-        let guard = within(waiter).await.unwrap().unwrap();
-        assert_holds(&zookeeper, &guard).await;
-        assert!(guard.members()[0].fencing_token() > token);
-        guard.release().await.unwrap();
-        assert_eq!(lengths_of_queues(&zookeeper).await, [0; 3]);
-    }
-    watches_of(&server, 0).await;
-}
-
 /// Locks of three kinds, each seen through a client of its own: at A a mutex, at B a write lock, at C a semaphore
 /// mutex.
 fn mixed(clients: &[Client; 3]) -> [Arc<dyn InterProcessLock>; 3] {
@@ -266,137 +146,9 @@ fn mixed(clients: &[Client; 3]) -> [Arc<dyn InterProcessLock>; 3] {
     [Arc::new(mutex_at(&clients[0], A)), Arc::new(write), Arc::new(semaphore_mutex)]
 }
 
-/// Waits until nothing is held or waited for but by these nodes.
-async fn only_left(zookeeper: &zk::Client, expected: &[&str]) {
-    eventually(&format!("nothing is left but {expected:?}"), || async {
-        let mut nodes = ephemerals_below(zookeeper, "/multi").await;
-        nodes.sort_unstable();
-        nodes.iter().map(|(path, _)| path).eq(expected).then_some(())
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn locks_of_all_kinds_are_taken_in_the_order_of_their_paths() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, others] = [connect_many(&server).await, connect_many(&server).await];
-    let [at_a, at_b, at_c] = mixed(&own);
-    let lock = MultiLock::of([at_c, at_a, at_b]).unwrap();
-    assert_eq!(lock.paths(), ["/multi/a", "/multi/b", "/multi/c"]);
-    let others = mixed(&others);
-    for (held, other) in others.iter().enumerate() {
-        let guard = other.acquire().await.unwrap();
-        let waiter = acquiring(&lock);
-        watches_of(&server, 1).await;
-        // Those before it are taken, those after it are free.
-        for (number, other) in others.iter().enumerate() {
-            let free = other.try_acquire().await.unwrap().filter(|free| free.hold_count() == 1);
-            assert_eq!(free.is_some(), number > held, "{number} while {held} is held");
-        }
-        guard.release().await.unwrap();
-        let guard = within(waiter).await.unwrap().unwrap();
-        only_left(&zookeeper, &guard.members().iter().map(LockGuard::node_path).collect::<Vec<_>>()).await;
-        for other in &others {
-            assert!(other.try_acquire().await.unwrap().is_none());
-        }
-        let greatest = guard.members().iter().map(LockGuard::fencing_token).max();
-        assert_eq!(Some(guard.fencing_token()), greatest);
-        assert!(lock.is_acquired_in_this_process());
-        guard.release().await.unwrap();
-        assert!(!lock.is_acquired_in_this_process());
-        only_left(&zookeeper, &[]).await;
-    }
-    watches_of(&server, 0).await;
-}
-
-#[tokio::test]
-async fn locks_of_all_kinds_are_given_back_when_one_fails() {
-    let (server, zookeeper, [other]) = server_with_clients().await;
-    for closed in 0..3 {
-        let own = connect_many(&server).await;
-        let lock = MultiLock::of(mixed(&own)).unwrap();
-        own[closed].close().await;
-        assert_eq!(within(lock.acquire()).await.unwrap_err(), Error::Closed);
-        only_left(&zookeeper, &[]).await;
-        assert_eq!(within(lock.try_acquire()).await.unwrap_err(), Error::Closed);
-        assert_eq!(within(lock.try_acquire_for(LONG)).await.unwrap_err(), Error::Closed);
-        only_left(&zookeeper, &[]).await;
-    }
-    // While it waits, and one of those to be given back is lost, of which nothing was heard before.
-    for is_timed in [false, true] {
-        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-        let own = [connect_through(&proxy).await, connect(&server).await, connect(&server).await];
-        let lock = MultiLock::of(mixed(&own)).unwrap();
-        let held = SemaphoreMutex::new(&other, C).unwrap().acquire().await.unwrap();
-        let waiting = lock.clone();
-        let waiter = tokio::spawn(async move {
-            if is_timed { waiting.try_acquire_for(LONG).await } else { waiting.acquire().await.map(Some) }
-        });
-        watches_of(&server, 1).await;
-        let lost = format!("{A}/{}", children(&zookeeper, A).await[0]);
-        proxy.set_traffic(Traffic::black_hole_to_client());
-        proxy.take_requests();
-        zookeeper.delete(&lost, None).await.unwrap();
-        own[2].close().await;
-        eventually("it gives the first one back", async || {
-            proxy.take_requests().contains(&Request::Delete).then_some(())
-        })
-        .await;
-        proxy.set_traffic(Traffic::pass());
-        let lost = Error::LockLost { path: lost, reason: LossReason::Deleted };
-        let several = Error::Several { first: Box::new(Error::Closed), others: vec![lost] };
-        assert_eq!(within(waiter).await.unwrap().unwrap_err(), several);
-        only_left(&zookeeper, &[held.node_path()]).await;
-        held.release().await.unwrap();
-    }
-    watches_of(&server, 0).await;
-}
-
 /// A client that sends no ping while a test counts.
 async fn quiet(server: &str) -> Client {
     Client::builder().session_timeout(Duration::from_secs(60)).connect(server).await.unwrap()
-}
-
-#[tokio::test]
-async fn an_owner_enters_again_without_a_request() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = quiet(&server.connect_string()).await;
-    let session = session_id(&client).await;
-    let lock = multi(&client);
-    let first = lock.acquire().await.unwrap();
-    assert_eq!(first.hold_count(), 1);
-    // Another task waits.
-    let waiter = acquiring(&lock);
-    watches_of(&server, 1).await;
-    queues_of(&zookeeper, [2, 1, 1]).await;
-    let before = server.session_packets(session).await.unwrap();
-    let second = within(lock.acquire()).await.unwrap();
-    assert_eq!((first.hold_count(), second.hold_count()), (2, 2));
-    let third = lock.try_acquire().await.unwrap().unwrap();
-    let fourth = lock.try_acquire_for(LONG).await.unwrap().unwrap();
-    for again in [&second, &third, &fourth] {
-        assert_eq!(again.hold_count(), 4);
-        assert_eq!(again.fencing_token(), first.fencing_token());
-        assert!(
-            again
-                .members()
-                .iter()
-                .map(LockGuard::node_path)
-                .eq(first.members().iter().map(LockGuard::node_path))
-        );
-    }
-    first.release().await.unwrap();
-    drop(third);
-    second.release().await.unwrap();
-    assert_eq!(server.session_packets(session).await.unwrap(), before, "nothing was sent");
-    queues_of(&zookeeper, [2, 1, 1]).await;
-    fourth.release().await.unwrap();
-    let next = within(waiter).await.unwrap().unwrap();
-    assert_eq!(next.hold_count(), 1);
-    next.release().await.unwrap();
-    assert_eq!(lengths_of_queues(&zookeeper).await, [0; 3]);
 }
 
 #[tokio::test]
@@ -536,31 +288,6 @@ async fn requests_per_operation() {
     drop(held);
 }
 
-/// More often than the retry policy allows in a row; but each time it has waited in the queue again.
-#[tokio::test]
-async fn losing_its_place_again_and_again_does_not_end_the_wait() {
-    let (server, zookeeper, [own, holder]) = server_with_clients().await;
-    let held = mutex_at(&holder, B).acquire().await.unwrap();
-    let waiter = acquiring(&multi(&own));
-    let queue = mutex_at(&holder, B);
-    for _ in 0..5 {
-        watches_of(&server, 1).await;
-        let place = queue.participants().await.unwrap().remove(1);
-        zookeeper.delete(place.node_path(), None).await.unwrap();
-        // Wakes it: it does not watch its own node.
-        let (data, _) = zookeeper.get_data(held.node_path()).await.unwrap();
-        zookeeper.set_data(held.node_path(), &data, None).await.unwrap();
-        eventually("it queues again", async || {
-            assert!(!waiter.is_finished(), "it has given up");
-            let participants = queue.participants().await.unwrap();
-            participants.get(1).is_some_and(|again| again.node_path() != place.node_path()).then_some(())
-        })
-        .await;
-    }
-    held.release().await.unwrap();
-    within(waiter).await.unwrap().unwrap().release().await.unwrap();
-}
-
 /// As an operator may create by hand, or a restored backup bring back.
 #[tokio::test]
 async fn whoever_must_wait_again_for_an_earlier_path_leaves_the_later_ones_and_does_not_ask_again_and_again()
@@ -643,31 +370,6 @@ async fn whoever_loses_a_node_whenever_it_enters_gives_up_after_a_bounded_number
     watches_of(&server, 0).await;
 }
 
-/// A multi-lock of locks that are lost as soon as they are acquired.
-fn lost_at_once(client: &Client) -> MultiLock {
-    let options = LockOptions::new().max_hold(Duration::from_micros(1));
-    let locks =
-        [A, B].map(|path| Arc::new(mutex_at(client, path).with_options(options.clone()).unwrap()) as _);
-    MultiLock::of(locks).unwrap()
-}
-
-/// To acquire again what is lost at once would be a storm, and never end.
-#[tokio::test]
-async fn locks_that_are_lost_at_once_fail_the_acquire() {
-    let (server, _, [client]) = server_with_clients().await;
-    let lock = lost_at_once(&client);
-    let second = Duration::from_secs(1);
-    let outcomes = [
-        within(lock.acquire()).await.map(Some),
-        within(lock.try_acquire()).await,
-        within(lock.try_acquire_for(second)).await,
-    ];
-    for outcome in outcomes {
-        assert!(matches!(outcome, Err(Error::LockLost { reason: LossReason::Deadline, .. })), "{outcome:?}");
-    }
-    queue_of(&bystander(&server).await, A, 0).await;
-}
-
 /// Two calls of one owner wait, on a thread each: when one has the lock, the other enters it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_waits_for_many_paths_enters_when_its_owner_has_them() {
@@ -692,18 +394,4 @@ async fn whoever_waits_for_many_paths_enters_when_its_owner_has_them() {
         second.unwrap().unwrap().release().await.unwrap();
         first.release().await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn the_watched_state_of_existing_locks_outlives_the_runtime_of_one_of_them() {
-    let server = empty_server().await;
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let clients = [builder().runtime(runtime.handle().clone()), builder()];
-    let [first, second] = clients.map(|builder| builder.connect_lazily(&server.connect_string()).unwrap());
-    let locks = [mutex_at(&first, A), mutex_at(&second, B)];
-    let guard = MultiLock::of(locks.map(|lock| Arc::new(lock) as _)).unwrap().acquire().await.unwrap();
-    let mut state = guard.watch_state();
-    runtime.shutdown_background();
-    let lost = within(state.wait_for(|state| state.is_lost())).await;
-    assert_eq!(lost, Some(LockState::Lost(LossReason::Closed)));
 }

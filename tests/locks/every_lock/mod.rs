@@ -1,0 +1,479 @@
+//! What every lock must do, of whatever kind: written once, and run for each kind.
+
+mod in_trouble;
+mod tickets;
+
+use std::collections::{BTreeMap, HashMap};
+use std::panic::AssertUnwindSafe;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::locks::every_kind::{Kind, Lock, PERMITS, acquired, take};
+use crate::support::room::Room;
+use crate::support::*;
+use futures_util::FutureExt;
+use futures_util::future::join_all;
+use tokio::sync::mpsc;
+use tokio::task::{JoinHandle, JoinSet};
+use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
+use zk_recipes::{
+    Client, ConnectionState, Error, InterProcessMutex, LockGuard, LossReason, ReadWriteLock, Result,
+    RetryPolicy, Ticket,
+};
+use zookeeper_client as zk;
+
+impl Kind {
+    /// How much of its room a guard of the lock fills, and a guard of whoever keeps it out.
+    fn shares(self) -> (u32, u32) {
+        match self {
+            Self::Writer => (Room::WHOLE, 1),
+            Self::Reader => (1, Room::WHOLE),
+            Self::Permit => (Room::WHOLE / PERMITS, Room::WHOLE / PERMITS),
+            _ => (Room::WHOLE, Room::WHOLE),
+        }
+    }
+
+    /// Whether several can have the lock at once.
+    fn is_shared(self) -> bool {
+        matches!(self, Self::Reader | Self::Permit)
+    }
+
+    /// The requests by which an acquire changes something.
+    fn creates(self) -> &'static [Request] {
+        match self {
+            Self::Mutex | Self::Writer | Self::Reader => &[Request::Create],
+            Self::Paths | Self::LastOfPaths => &[Request::Multi],
+            _ => &[Request::Create, Request::Multi],
+        }
+    }
+
+    /// The request by which a release changes something.
+    fn delete(self) -> Request {
+        if self.is_joint() { Request::Multi } else { Request::Delete }
+    }
+
+    /// Whether it has several paths.
+    fn is_joint(self) -> bool {
+        matches!(self, Self::Paths | Self::LastOfPaths | Self::Mixed | Self::LastOfMixed)
+    }
+}
+
+/// A server, clients, and a bystander who looks.
+struct Scene {
+    server: PooledServer,
+    zookeeper: zk::Client,
+    clients: [Client; 5],
+}
+
+impl Scene {
+    async fn start() -> Self {
+        let server = empty_server().await;
+        let bystander = zk::Client::connector().with_session_timeout(Duration::from_secs(40));
+        let zookeeper = bystander.connect(&server.connect_string()).await.unwrap();
+        let clients = connect_many(&server).await;
+        Self { server, zookeeper, clients }
+    }
+
+    /// With sessions that outlast a restart of the server, however busy the machine is.
+    async fn with_long_sessions() -> Self {
+        let long = Duration::from_secs(120);
+        let server = Server::builder().session_timeout_bounds(Duration::from_secs(1), long);
+        let server = PooledServer::from(server.start().await.unwrap());
+        let hosts = server.connect_string();
+        let clients = join_all((0..5).map(|_| builder().session_timeout(long).connect(&hosts))).await;
+        let clients = clients.into_iter().map(Result::unwrap).collect::<Vec<_>>().try_into().unwrap();
+        Self { zookeeper: bystander(&server).await, server, clients }
+    }
+
+    /// The nodes by which the lock is held or waited for, and their sessions.
+    async fn nodes(&self, kind: Kind) -> Vec<(String, i64)> {
+        let mut nodes = ephemerals_below(&self.zookeeper, &kind.root()).await;
+        nodes.sort();
+        nodes
+    }
+
+    /// Those of one client, when there are some.
+    async fn nodes_of(&self, kind: Kind, client: &Client) -> Vec<String> {
+        let session = session_id(client).await;
+        eventually("nodes of this client", async || {
+            let nodes = self.nodes(kind).await.into_iter();
+            let nodes: Vec<_> = nodes.filter(|(_, owner)| *owner == session).map(|(path, _)| path).collect();
+            (!nodes.is_empty()).then_some(nodes)
+        })
+        .await
+    }
+
+    async fn nodes_are(&self, kind: Kind, wanted: &[(String, i64)]) {
+        eventually(&format!("the nodes of {kind:?} are {wanted:?}"), async || {
+            (self.nodes(kind).await == wanted).then_some(())
+        })
+        .await;
+    }
+
+    /// That each client in the queues waits is seen by its watch.
+    async fn parked(&self, waiters: u64) {
+        watches_of(&self.server, waiters).await;
+    }
+
+    async fn assert_nothing_left(&self, kind: Kind) {
+        self.nodes_are(kind, &[]).await;
+        self.parked(0).await;
+    }
+
+    /// Takes what keeps the lock out, and waits until it has made way at the gate of a semaphore, which its acquire does
+    /// not wait for.
+    async fn occupy(&self, kind: Kind, client: &Client) -> Vec<LockGuard> {
+        let held = kind.occupy(client).await;
+        self.only_holds(kind, client, &held).await;
+        held
+    }
+
+    /// Waits until there are no nodes but those by which these guards hold.
+    async fn only_holds(&self, kind: Kind, client: &Client, guards: &[LockGuard]) {
+        let session = session_id(client).await;
+        let parts = guards.iter().flat_map(parts);
+        let mut nodes: Vec<_> = parts.map(|part| (part.node_path().to_owned(), session)).collect();
+        nodes.sort();
+        self.nodes_are(kind, &nodes).await;
+    }
+
+    /// Deletes the node of somebody who waits, and waits until it has queued again.
+    async fn evict(&self, kind: Kind, client: &Client, node: &str) {
+        let before = self.nodes_of(kind, client).await;
+        self.zookeeper.delete(node, None).await.unwrap();
+        eventually("it has queued again", async || {
+            let now = self.nodes_of(kind, client).await;
+            now.iter().any(|node| !before.contains(node)).then_some(())
+        })
+        .await;
+    }
+
+    /// What is called a guard must be one: its nodes exist, in the session of its client, and are as old as its tokens.
+    async fn assert_holds(&self, client: &Client, guards: &[LockGuard]) {
+        let session = session_id(client).await;
+        for part in guards.iter().flat_map(parts) {
+            assert_eq!(part.loss(), None);
+            let stat = self.zookeeper.check_stat(part.node_path()).await.unwrap().expect("its node");
+            assert_eq!(stat.ephemeral_owner, session, "{part:?}");
+            // A reader that was a writer goes on with the token of the writer.
+            let is_downgraded = part.node_path().starts_with(&Kind::Downgraded.root());
+            assert!(is_downgraded || stat.czxid == part.fencing_token(), "{part:?}");
+        }
+    }
+}
+
+/// Checks one kind after the other on one server, and tells which one it was that failed.
+async fn each_kind(behaviour: impl AsyncFn(&Scene, Kind)) {
+    let scene = Scene::start().await;
+    for kind in Kind::ALL {
+        let checked = async {
+            behaviour(&scene, kind).await;
+            scene.assert_nothing_left(kind).await;
+        };
+        assert!(AssertUnwindSafe(checked).catch_unwind().await.is_ok(), "{kind:?} fails, see above");
+    }
+}
+
+/// The guards of the members, or the guard itself.
+fn parts(guard: &LockGuard) -> &[LockGuard] {
+    match guard.members() {
+        [] => std::slice::from_ref(guard),
+        members => members,
+    }
+}
+
+/// Acquires in a task of its own.
+fn waiter(lock: Lock) -> JoinHandle<Result<LockGuard>> {
+    tokio::spawn(async move { lock.acquire().await })
+}
+
+async fn granted(waiter: JoinHandle<Result<LockGuard>>) -> LockGuard {
+    within(waiter).await.unwrap().unwrap()
+}
+
+async fn release(guards: impl IntoIterator<Item = LockGuard>) {
+    for guard in guards {
+        within(guard.release()).await.unwrap();
+    }
+}
+
+/// All that went wrong.
+fn causes(error: Error) -> Vec<Error> {
+    match error {
+        Error::Several { first, others } => [*first].into_iter().chain(others).flat_map(causes).collect(),
+        error => vec![error],
+    }
+}
+
+/// How each part was lost.
+async fn losses(guard: LockGuard) -> Vec<LossReason> {
+    let reason = |error| match error {
+        Error::LockLost { reason, .. } => reason,
+        error => panic!("{error}"),
+    };
+    causes(within(guard.release()).await.unwrap_err()).into_iter().map(reason).collect()
+}
+
+/// What the locks protect, by the path of their nodes.
+#[derive(Default)]
+struct Rooms(Mutex<HashMap<String, Arc<Room>>>);
+
+impl Rooms {
+    fn of(&self, path: &str) -> Arc<Room> {
+        self.0.lock().unwrap().entry(path.to_owned()).or_default().clone()
+    }
+
+    async fn visit(&self, zookeeper: &zk::Client, guards: &[LockGuard], share: u32) {
+        let mut visits: BTreeMap<&str, (u32, i64)> = BTreeMap::new();
+        for part in guards.iter().flat_map(parts) {
+            let (path, _) = part.node_path().rsplit_once('/').unwrap();
+            let visit = visits.entry(path).or_default();
+            *visit = (visit.0 + share, part.fencing_token());
+        }
+        let visits: Vec<_> = visits.into_iter().map(|(path, visit)| (self.of(path), visit)).collect();
+        let _stays: Vec<_> = visits.iter().map(|(room, (share, token))| room.share(*token, *share)).collect();
+        // Long enough for another to come in, if one is let in.
+        for _ in 0..3 {
+            for part in guards.iter().flat_map(parts) {
+                let node = zookeeper.check_stat(part.node_path()).await.unwrap();
+                assert!(node.is_some(), "nothing stands for {part:?}");
+            }
+        }
+    }
+}
+
+/// Lets clients and tasks compete for the lock in all ways.
+async fn compete(scene: &Scene, kind: Kind, clients: &[Client], rounds: usize) {
+    let rooms = Arc::new(Rooms::default());
+    let (share, share_of_others) = kind.shares();
+    let mut workers = JoinSet::new();
+    for client in clients {
+        let shared = kind.lock(client);
+        for task in 0..3 {
+            let (client, rooms, zookeeper) = (client.clone(), rooms.clone(), scene.zookeeper.clone());
+            let lock = if task == 0 { kind.lock(&client) } else { shared.clone() };
+            workers.spawn(async move {
+                for round in 0..rounds {
+                    let (guards, share) = match (task + round) % 4 {
+                        0 => (kind.occupy(&client).await, share_of_others),
+                        1 => (Vec::from_iter(lock.try_acquire().await.unwrap()), share),
+                        2 => {
+                            let within = Duration::from_millis(5);
+                            match lock.try_acquire_for(within).await {
+                                // Too short a time for an answer.
+                                Err(Error::NotConnected { .. }) => (Vec::new(), share),
+                                outcome => (Vec::from_iter(outcome.unwrap()), share),
+                            }
+                        }
+                        _ => (vec![acquired(&lock).await], share),
+                    };
+                    rooms.visit(&zookeeper, &guards, share).await;
+                    if round % 2 == 0 {
+                        release(guards).await;
+                    }
+                }
+            });
+        }
+    }
+    within(workers.join_all()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn excludes_clients_and_tasks() {
+    each_kind(async |scene: &Scene, kind: Kind| compete(scene, kind, &scene.clients[..3], repeats(30)).await)
+        .await;
+}
+
+#[tokio::test]
+async fn first_come_first_served() {
+    each_kind(async |scene: &Scene, kind: Kind| {
+        let [holder, clients @ ..] = &scene.clients;
+        let held = kind.occupy(holder).await;
+        let (granted, mut order) = mpsc::unbounded_channel();
+        let mut waiters = JoinSet::new();
+        for (number, client) in clients.iter().enumerate() {
+            let (client, granted) = (client.clone(), granted.clone());
+            waiters.spawn(async move {
+                // Those who would get in together have one between them who keeps the next one out.
+                let keeps_out = kind.is_shared() && number % 2 == 1;
+                let guards =
+                    if keeps_out { kind.take_all(client).await } else { take(kind.lock(&client)).await };
+                granted.send(number).unwrap();
+                release(guards).await;
+            });
+            scene.parked(number as u64 + 1).await;
+        }
+        release(held).await;
+        within(waiters.join_all()).await;
+        for number in 0..clients.len() {
+            assert_eq!(order.recv().await, Some(number));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_failed_try_leaves_the_queue_as_it_was() {
+    each_kind(async |scene: &Scene, kind: Kind| {
+        let [holder, other, next, ..] = &scene.clients;
+        let lock = kind.lock(other);
+        let held = scene.occupy(kind, holder).await;
+        let mut waiting = None;
+        for waiters in 0..2 {
+            if waiters == 1 {
+                waiting = Some(waiter(kind.lock(next)));
+                scene.parked(1).await;
+            }
+            let before = scene.nodes(kind).await;
+            for within in [None, Some(Duration::ZERO), Some(Duration::from_millis(200))] {
+                let outcome = answered(async || {
+                    let outcome = match within {
+                        None => lock.try_acquire().await,
+                        Some(within) => lock.try_acquire_for(within).await,
+                    };
+                    if outcome.is_err() {
+                        scene.nodes_are(kind, &before).await;
+                    }
+                    outcome
+                });
+                assert!(outcome.await.is_none());
+                assert_eq!(scene.nodes(kind).await, before, "out of the queue at once, {within:?}");
+                scene.parked(waiters).await;
+            }
+            // In this time it may not even have got in. Then the background sees to it.
+            let outcome = lock.try_acquire_for(Duration::from_micros(1)).await;
+            assert!(matches!(outcome, Ok(None) | Err(Error::NotConnected { .. })), "{outcome:?}");
+            scene.nodes_are(kind, &before).await;
+        }
+        release(held).await;
+        release([granted(waiting.unwrap()).await]).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_dropped_guard_is_out_of_the_way_of_the_next_request() {
+    each_kind(async |scene: &Scene, kind: Kind| {
+        let client = &scene.clients[0];
+        let lock = kind.lock(client);
+        for _ in 0..5 {
+            drop(kind.occupy(client).await);
+            drop(lock.try_acquire().await.unwrap().expect("nobody has it"));
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_timed_acquire_gets_its_turn_in_time() {
+    each_kind(async |scene: &Scene, kind: Kind| {
+        for within in [BOUND, Duration::MAX] {
+            let held = kind.occupy(&scene.clients[0]).await;
+            let lock = kind.lock(&scene.clients[1]);
+            let waiter = tokio::spawn(async move { lock.try_acquire_for(within).await.map(Option::unwrap) });
+            scene.parked(1).await;
+            release(held).await;
+            release([granted(waiter).await]).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_guard_dropped_on_any_thread_and_a_release_that_is_never_polled_leave_nothing() {
+    each_kind(async |scene: &Scene, kind: Kind| {
+        let lock = kind.lock(&scene.clients[0]);
+        let guard = acquired(&lock).await;
+        std::thread::spawn(move || drop(guard)).join().unwrap();
+        scene.assert_nothing_left(kind).await;
+        // Nothing was sent, and the guard inside is dropped.
+        drop(acquired(&lock).await.release());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn close_wakes_waiters_and_frees_what_was_held() {
+    each_kind(async |scene: &Scene, kind: Kind| {
+        let [holder, other, ..] = &scene.clients;
+        let [closed, closed_too] = connect_many(&scene.server).await;
+        let second_path = format!("{}/second", kind.root());
+        let own = acquired(&kind.lock_at(&closed, &second_path)).await;
+        let held = kind.occupy(holder).await;
+        let lock = kind.lock(&closed);
+        let timed = kind.lock(&closed_too);
+        let waiters = [
+            waiter(lock.clone()),
+            tokio::spawn(async move { timed.try_acquire_for(BOUND).await.map(Option::unwrap) }),
+        ];
+        scene.parked(2).await;
+        for client in [&closed, &closed_too] {
+            within(client.close()).await;
+        }
+        // At once, long before the session times out.
+        let freed = kind.lock_at(other, &second_path).try_acquire().await.unwrap();
+        release([freed.expect("the session has ended")]).await;
+        for waiter in waiters {
+            assert_closed(within(waiter).await.unwrap().unwrap_err());
+        }
+        assert_closed(own.release().await.unwrap_err());
+        assert_closed(lock.acquire().await.unwrap_err());
+        assert_closed(lock.try_acquire().await.unwrap_err());
+        assert_closed(lock.try_acquire_for(BOUND).await.unwrap_err());
+        assert_closed(lock.is_locked().await.unwrap_err());
+        assert_closed(lock.holder().await.unwrap_err());
+        release(held).await;
+    })
+    .await;
+}
+
+fn assert_closed(error: Error) {
+    assert!(causes(error.clone()).iter().all(|cause| *cause == Error::Closed), "{error:?}");
+}
+
+#[tokio::test]
+async fn everybody_can_see_who_holds() {
+    each_kind(async |scene: &Scene, kind: Kind| {
+        let [holder, observer, ..] = &scene.clients;
+        let (lock, observer) = (kind.lock(holder), kind.lock(observer));
+        assert_eq!(observer.holder().await, Ok(None), "the path does not exist yet");
+        for _ in 0..2 {
+            assert_eq!(observer.is_locked().await, Ok(false));
+            let guard = acquired(&lock).await;
+            let first = parts(&guard)[0].node_path().to_owned();
+            for lock in [&lock, &observer] {
+                let participant = lock.holder().await.unwrap().expect("it is held");
+                assert!(participant.is_holder());
+                assert_eq!(participant.node_path(), first);
+                assert_eq!(participant.session_id(), session_id(holder).await);
+                // Of several permits one is held.
+                assert_eq!(lock.is_locked().await, Ok(kind != Kind::Permit));
+            }
+            assert!(lock.is_acquired_in_this_process());
+            assert!(!observer.is_acquired_in_this_process());
+            release([guard]).await;
+            assert_eq!(observer.holder().await, Ok(None));
+            assert!(!lock.is_acquired_in_this_process());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn bad_paths_are_refused_before_anything_is_sent() {
+    let client = Client::connect_lazily("127.0.0.1:1").unwrap();
+    for kind in Kind::ALL {
+        for path in ["", "/", "locks", "/locks/", "//", "/a//b", "/a/../b", "/a/.", "/a\u{0}b", "/a\u{7f}"] {
+            match kind.try_lock_at(&client, path) {
+                Err(Error::InvalidPath { path: named, reason }) => {
+                    let is_member = ["-b", "-c"].iter().any(|end| named == format!("{path}{end}"));
+                    let is_named = named == path || kind.is_joint() && is_member;
+                    assert!(is_named && !reason.is_empty(), "{kind:?}: {named}: {reason}");
+                }
+                other => panic!("{kind:?} at {path:?}: {other:?}"),
+            }
+        }
+        let lock = kind.lock_at(&client, "/läs/a b");
+        assert_eq!(lock.paths()[0], "/läs/a b", "{kind:?}");
+    }
+}

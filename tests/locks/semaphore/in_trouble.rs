@@ -1,0 +1,240 @@
+//! Permits on bad days: places that are lost, replies that are lost or late, and numbers that end.
+
+use super::*;
+
+/// Of a node that somebody else makes by hand.
+fn ephemeral() -> zk::CreateOptions<'static> {
+    zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all())
+}
+
+/// Between its look at what is free and its leases, another has passed the gate.
+#[tokio::test]
+async fn without_a_place_at_the_gate_no_permit_is_taken() {
+    let server = empty_server().await;
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let zookeeper = bystander(&server).await;
+    // Long enough for its connection to outlast the silence.
+    let patient = Client::builder().session_timeout(Duration::from_secs(30));
+    let patient = patient.connect(&proxy.connect_string()).await.unwrap();
+    let semaphores = [patient, connect(&server).await].map(|c| semaphore(&c, 1));
+    let [evicted, other] = &semaphores;
+    evicted.acquire().await.unwrap().release().await.unwrap();
+    leases_out(&zookeeper, "", 0).await;
+    proxy.take_requests();
+    let replies = proxy.replies_seen();
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    let waiter = acquire_in_task(evicted, 1);
+    eventually("the server has let it in", || async { (proxy.replies_seen() >= replies + 3).then_some(()) })
+        .await;
+    let place = queue_of(&zookeeper, GATE, 1).await.remove(0);
+    zookeeper.delete(&format!("{GATE}/{place}"), None).await.unwrap();
+    let guard = within(other.acquire()).await.unwrap();
+    queue_of(&zookeeper, GATE, 0).await;
+    proxy.set_traffic(Traffic::pass());
+    let again = queue_of(&zookeeper, GATE, 1).await.remove(0);
+    assert!(sequence(&again) > sequence(&place));
+    assert!(proxy.take_requests().contains(&Request::Multi), "it has tried");
+    let leases = children(&zookeeper, LEASES).await;
+    assert_eq!(leases, [guard.node_path().rsplit_once('/').unwrap().1]);
+    assert!(!waiter.is_finished());
+    guard.release().await.unwrap();
+    release(within(waiter).await.unwrap().unwrap()).await;
+    nothing_left(&server, &zookeeper).await;
+}
+
+/// There the order takes a question more. Meanwhile the leases may have changed.
+#[tokio::test]
+async fn past_the_last_number_the_count_is_not_exceeded_either() {
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
+    let semaphore = semaphore(&client, 1);
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    leases_out(&zookeeper, "", 0).await;
+    let other = format!("{GATE}/_c_other-lock-2147483647");
+    zookeeper.create(&other, b"", &ephemeral()).await.unwrap();
+    let replies = proxy.replies_seen();
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    let waiter = acquire_in_task(&semaphore, 1);
+    eventually("the gate and the leases are listed", || async {
+        (proxy.replies_seen() >= replies + 3).then_some(())
+    })
+    .await;
+    // The other takes the permit and is gone before anybody asks when it came to the gate.
+    let lease = format!("{LEASES}/_c_other-lease-0000000000");
+    zookeeper.create(&lease, b"", &ephemeral()).await.unwrap();
+    zookeeper.delete(&other, None).await.unwrap();
+    proxy.set_traffic(Traffic::pass());
+    watches_of(&server, 1).await;
+    assert_eq!(children(&zookeeper, LEASES).await, ["_c_other-lease-0000000000"]);
+    zookeeper.delete(&lease, None).await.unwrap();
+    release(within(waiter).await.unwrap().unwrap()).await;
+    nothing_left(&server, &zookeeper).await;
+}
+
+#[tokio::test]
+async fn leases_whose_reply_was_lost_are_neither_doubled_nor_left_behind() {
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
+    let session = session_id(&client).await;
+    let (semaphore, other) = (semaphore(&client, 3), semaphore(&connect(&server).await, 3));
+    release(semaphore.many(3).unwrap().acquire().await.unwrap().into_permits()).await;
+    leases_out(&zookeeper, "", 0).await;
+    for request in [Request::Multi, Request::Create, Request::Delete] {
+        let lost = proxy.intercept(request, Fate::LoseReply);
+        let guards = within(semaphore.many(2).unwrap().acquire()).await.unwrap().into_permits();
+        within(lost.happened()).await;
+        let mut leases = leases_out(&zookeeper, "", 2).await;
+        leases.sort();
+        let mut nodes: Vec<_> = guards.iter().map(|guard| guard.node_path()).collect();
+        nodes.sort();
+        assert_eq!(nodes, [format!("{LEASES}/{}", leases[0]), format!("{LEASES}/{}", leases[1])]);
+        // Nobody is kept out but by the leases.
+        let one = within(other.acquire()).await.unwrap();
+        assert!(one.fencing_token() > guards[0].fencing_token());
+        release(guards).await;
+        one.release().await.unwrap();
+    }
+
+    // Made in vain when all are wanted: what is undone must not count.
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
+    release(within(semaphore.many(3).unwrap().acquire()).await.unwrap().into_permits()).await;
+    within(lost.happened()).await;
+    leases_out(&zookeeper, "", 0).await;
+
+    // Given up with the reply still lost.
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
+    let acquiring = acquire_in_task(&semaphore, 2);
+    within(lost.happened()).await;
+    acquiring.abort();
+    drop(acquiring.await);
+    nothing_left(&server, &zookeeper).await;
+    assert_eq!(session_id(&client).await, session);
+}
+
+/// The look at the leases that is sent along with the create says nothing about a grant that came later: whoever was
+/// before us at the gate may have taken its leases and left before our task is polled.
+#[tokio::test]
+async fn whoever_takes_its_turn_late_counts_again() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let mutex = SemaphoreMutex::new(&connect(&server).await, PATH).unwrap();
+    for _ in 0..3 {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+    leases_out(&zookeeper, "", 0).await;
+    let watches_before = watches(&server).await;
+    let acquire = || {
+        let mutex = mutex.clone();
+        Box::pin(async move { mutex.acquire().await })
+    };
+    let (mut first, mut second) = (acquire(), acquire());
+    // Both are sent before either is answered.
+    assert!(first.as_mut().now_or_never().is_none());
+    assert!(second.as_mut().now_or_never().is_none());
+    let held = within(first).await.unwrap();
+    let second = tokio::spawn(second);
+    eventually("the second waits for the lease", || async {
+        assert!(!second.is_finished(), "two hold one permit");
+        (watches(&server).await > watches_before).then_some(())
+    })
+    .await;
+    assert_eq!(children(&zookeeper, LEASES).await.len(), 1);
+    held.release().await.unwrap();
+    within(second).await.unwrap().unwrap().release().await.unwrap();
+    leases_out(&zookeeper, "", 0).await;
+}
+
+/// An event may have told of the turn at the gate, and no reply. Then the server of the next connection may be further
+/// back than that, and would show leases of the past.
+#[tokio::test]
+async fn a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmation() {
+    let (server, proxy, zookeeper, late) = server_behind_proxy().await;
+    let [holding, next] = connect_many(&server).await;
+    let held = semaphore(&holding, 1).acquire().await.unwrap();
+    leases_out(&zookeeper, "", 1).await;
+    let acquiring = acquire_in_task(&semaphore(&next, 1), 1);
+    watches_of(&server, 1).await;
+    let waiter = acquire_in_task(&semaphore(&late, 1), 1);
+    watches_of(&server, 2).await;
+    proxy.take_requests();
+    let cut = proxy.intercept(Request::GetChildren, Fate::LoseRequest);
+    held.release().await.unwrap();
+    let guards = within(acquiring).await.unwrap().unwrap();
+    within(cut.happened()).await;
+    let mut requests = Vec::new();
+    eventually("it counts on the next connection", || {
+        requests.extend(proxy.take_requests());
+        let counts = requests.iter().filter(|request| **request == Request::GetChildren).count();
+        std::future::ready((counts > 1).then_some(()))
+    })
+    .await;
+    let [lost, counted] = [0, 1].map(|nth| {
+        let mut counts = requests.iter().enumerate().filter(|(_, request)| **request == Request::GetChildren);
+        counts.nth(nth).unwrap().0
+    });
+    // One is that of the connection itself.
+    let confirms = requests[lost + 1..counted].iter().filter(|request| **request == Request::Confirm);
+    assert!(confirms.count() > 1, "{requests:?}");
+    assert!(!waiter.is_finished());
+    release(guards).await;
+    release(within(waiter).await.unwrap().unwrap()).await;
+    leases_out(&zookeeper, "", 0).await;
+}
+
+/// Those behind it in the same client watch nothing but the line, and may want fewer permits than it does.
+#[tokio::test]
+async fn the_loss_of_the_place_at_the_gate_lets_the_next_one_of_its_client_on() {
+    let (server, zookeeper, [holding, waiting]) = server_with_clients().await;
+    let held = semaphore(&holding, 2).many(1).unwrap().acquire().await.unwrap().into_permits();
+    leases_out(&zookeeper, "", 1).await;
+    let ours = semaphore(&waiting, 2);
+    let both = acquire_in_task(&ours, 2);
+    eventually("it waits for the leases", async || (watches_on_children(&server).await == 1).then_some(()))
+        .await;
+    let place = queue_of(&zookeeper, GATE, 1).await.remove(0);
+    let one = acquire_in_task(&ours, 1);
+    queue_of(&zookeeper, GATE, 2).await;
+    zookeeper.delete(&format!("{GATE}/{place}"), None).await.unwrap();
+    let guards = within(one).await.unwrap().unwrap();
+    assert!(!both.is_finished());
+    release(guards).await;
+    release(held).await;
+    release(within(both).await.unwrap().unwrap()).await;
+    nothing_left(&server, &zookeeper).await;
+}
+
+/// All permits are free; the servers are silent while they are taken.
+#[tokio::test]
+async fn a_timed_acquire_of_free_permits_does_not_say_that_somebody_has_them() {
+    let (_server, proxy, _, client) = server_behind_proxy().await;
+    let semaphore = Semaphore::new(&client, PATH, 3).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    let silent = proxy.intercept(Request::Multi, Fate::HoldReply);
+    let outcome = within(semaphore.try_acquire_for(Duration::from_secs(2))).await;
+    within(silent.happened()).await;
+    silent.release();
+    assert!(!matches!(outcome, Ok(None)), "nobody else is there");
+}
+
+#[tokio::test]
+async fn more_permits_out_than_there_can_be_is_an_error_with_both_numbers() {
+    let (server, zookeeper, [many, few]) = server_with_clients().await;
+    let (five, one) = (semaphore(&many, 5), semaphore(&few, 1));
+    let mut held = five.many(2).unwrap().acquire().await.unwrap().into_permits();
+    // One more could be of a client of Curator that waits.
+    assert!(one.try_acquire().await.unwrap().is_none());
+    held.extend(five.many(3).unwrap().acquire().await.unwrap().into_permits());
+    leases_out(&zookeeper, "", 5).await;
+    let expected = Error::PermitsDiffer { path: PATH.into(), permits: 1, leases: 5 };
+    assert_eq!(one.try_acquire().await.unwrap_err(), expected);
+    assert_eq!(within(one.acquire()).await.unwrap_err(), expected);
+    assert!(["5", "1", PATH].iter().all(|told| expected.to_string().contains(told)), "{expected}");
+    // Nothing stays, and whoever has more may go on.
+    leases_out(&zookeeper, "", 5).await;
+    // One who waits hears of it, too.
+    release(held.split_off(2)).await;
+    let waiter = acquire_in_task(&one, 1);
+    watches_of(&server, 1).await;
+    zookeeper.create(&format!("{LEASES}/_c_other-lease-0000000099"), b"", &ephemeral()).await.unwrap();
+    let expected = Error::PermitsDiffer { path: PATH.into(), permits: 1, leases: 3 };
+    assert_eq!(within(waiter).await.unwrap().unwrap_err(), expected);
+    release(held).await;
+}
