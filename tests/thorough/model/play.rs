@@ -85,11 +85,13 @@ fn is_won<W: Checkable>(game: &'static W::Game, seen: &Seen) -> bool {
 /// Plays one game after the other in which a mutant shows, until something is wrong, and prints what. Fails if that is
 /// nothing.
 pub(crate) fn until_noticed(mutant: &Mutant) -> ExitCode {
-    let noticed = first_wrong::<clock::World>(|_| mutant.is_of_the_clock())
-        .or_else(|| first_wrong::<world::World>(mutant.shows_in))
-        .or_else(|| first_wrong::<permits::World>(mutant.shows_in_permits))
-        .or_else(|| first_wrong::<joint::World>(mutant.shows_in_joint))
-        .or_else(|| first_wrong::<majority::World>(mutant.shows_in_majority));
+    let noticed = first_wrong::<clock::World>(|session| {
+        mutant.is_of_the_clock() && (mutant.shows_in_sessions)(session)
+    })
+    .or_else(|| first_wrong::<world::World>(mutant.shows_in))
+    .or_else(|| first_wrong::<permits::World>(mutant.shows_in_permits))
+    .or_else(|| first_wrong::<joint::World>(mutant.shows_in_joint))
+    .or_else(|| first_wrong::<majority::World>(mutant.shows_in_majority));
     match noticed {
         Some(noticed) => {
             println!("{noticed}");

@@ -12,4 +12,4 @@ mod keep_alive;
 mod signs;
 
 use self::keep_alive::KeepAlive;
-pub(crate) use self::world::World;
+pub(crate) use self::world::{Change, Session, World};
