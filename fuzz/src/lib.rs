@@ -10,7 +10,7 @@ pub mod replies;
 #[path = "../../tests/thorough/model"]
 mod model {
     pub(crate) mod answers;
-    pub(crate) mod checked;
+    pub(crate) mod checker;
     pub(crate) mod client;
     pub(crate) mod downgrade;
     pub(crate) mod driver;
@@ -25,6 +25,7 @@ mod model {
     pub(crate) mod properties;
     pub(crate) mod queue;
     pub(crate) mod seen;
+    pub(crate) mod shared;
     pub(crate) mod steps;
     pub(crate) mod task;
     pub(crate) mod world;

@@ -1,21 +1,19 @@
 //! Contenders under any order of replies, events and faults: the game of `tests/thorough/model`, with more players than can be
 //! played in all ways. A contender may be granted only if it is its turn in the true queue.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
-use stateright::Model;
-
+use crate::model::checker::Checkable;
 use crate::model::games::{Faults, GAMES, Game};
-use crate::model::properties::{Queue, TO_BE_SEEN};
 use crate::model::queue::name::Kind::{Exclusive, Shared};
 use crate::model::queue::name::{MUTEX, READ_WRITE};
 use crate::model::seen::Seen;
+use crate::model::world::World;
 
 /// Past this, an input only plays on.
 const LONGEST: usize = 3000;
 
-static PLAYED: LazyLock<Vec<Queue>> = LazyLock::new(|| {
-    let seen = Arc::new(Seen::none_of(&TO_BE_SEEN));
+static PLAYED: LazyLock<Vec<Game>> = LazyLock::new(|| {
     let large = [
         Game {
             names: &MUTEX,
@@ -32,30 +30,29 @@ static PLAYED: LazyLock<Vec<Queue>> = LazyLock::new(|| {
             ..GAMES[0].clone()
         },
     ];
-    GAMES.iter().chain(&large).map(|game| Queue::new(game, &seen)).collect()
+    GAMES.iter().chain(&large).cloned().collect()
 });
 
 /// # Panics
 /// If what must always be true is not.
 pub fn check(input: &[u8]) {
     let Some((game, choices)) = input.split_first() else { return };
-    let queue = &PLAYED[usize::from(*game) % PLAYED.len()];
-    let mut world = queue.init_states().remove(0);
+    let seen = Seen::none_of(World::TO_BE_SEEN);
+    let mut world = World::new(&PLAYED[usize::from(*game) % PLAYED.len()]);
     let mut played = Vec::new();
     // When the choices have run out, what is due happens in order.
     let choices = choices.iter().map(|byte| usize::from(*byte)).chain(std::iter::repeat(0));
     for choice in choices.take(LONGEST) {
         let mut steps = Vec::new();
-        queue.actions(&world, &mut steps);
+        world.next(&mut steps);
         if steps.is_empty() {
             break;
         }
         let step = steps.swap_remove(choice % steps.len());
         played.push(step.clone());
-        let Some(next) = queue.next_state(&world, step) else { continue };
-        world = next;
-        for property in queue.properties() {
-            assert!((property.condition)(queue, &world), "not true: {}, after {played:#?}", property.name);
+        world.step(step, &seen);
+        for (property, holds) in World::ALWAYS {
+            assert!(holds(&world), "not true: {property}, after {played:#?}");
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The names of the nodes in a queue: those that we write, and those of other libraries that we recognise.
 
+use std::hash::{Hash, Hasher};
+
 /// What a contender excludes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Kind {
@@ -15,11 +17,18 @@ pub(crate) enum Kind {
 ///
 /// A name ends in a marker and the ten-character sequence number that the server appends. The first marker of each
 /// kind is ours; the others are those of other libraries.
-#[derive(Debug, PartialEq, Eq, Hash)]
+#[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Names {
     /// The name of the recipe in messages.
     recipe: &'static str,
     markers: &'static [(Kind, &'static str)],
+}
+
+/// The model hashes many contenders.
+impl Hash for Names {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.recipe.hash(state);
+    }
 }
 
 /// The recipes that can meet on one path. Contenders that one recipe recognises may share its path.

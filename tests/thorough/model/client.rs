@@ -10,6 +10,7 @@ use super::queue::connection::Connection;
 use super::queue::local_queue::{LocalQueue, Moment, Rank};
 use super::queue::name::{Kind, Names};
 use super::queue::order::Queued;
+use super::shared::Shared;
 use super::task::{Phase, Task};
 use super::zookeeper::{Change, ClientId, Path};
 
@@ -102,6 +103,13 @@ pub(crate) struct Watch {
     pub(crate) heard: bool,
 }
 
+impl Watch {
+    /// Whether it has still to tell something.
+    pub(crate) fn waits(&self) -> bool {
+        self.told.is_none()
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Message {
     Answer {
@@ -135,7 +143,7 @@ pub(crate) struct SharedLocalQueue {
     parent_watch: Option<Watch>,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Hash)]
 pub(crate) struct Client {
     pub(crate) id: ClientId,
     pub(crate) names: &'static Names,
@@ -162,8 +170,8 @@ pub(crate) struct Client {
     pub(crate) line: Line,
     pub(crate) lingering: Option<Lingering>,
     /// Of each session.
-    lines: Vec<SharedLocalQueue>,
-    pub(crate) tasks: Vec<Task>,
+    lines: Vec<Shared<SharedLocalQueue>>,
+    pub(crate) tasks: Vec<Shared<Task>>,
 }
 
 impl Client {
@@ -185,8 +193,8 @@ impl Client {
             cohort: 0,
             line: Line::default(),
             lingering: None,
-            lines: vec![SharedLocalQueue::default()],
-            tasks,
+            lines: vec![SharedLocalQueue::default().into()],
+            tasks: tasks.into_iter().map(Shared::from).collect(),
         }
     }
 
@@ -196,7 +204,7 @@ impl Client {
         epoch: usize,
         act: impl FnOnce(&mut LocalQueue<usize>, Connection) -> T,
     ) -> T {
-        let shared = &mut self.lines[epoch];
+        let shared = &mut *self.lines[epoch];
         if shared.parent_watch.as_ref().is_some_and(|watch| watch.told.is_some()) {
             shared.parent_watch = None;
             shared.local.parent_changed();
@@ -223,7 +231,7 @@ impl Client {
     }
 
     pub(crate) fn parent_watched(&mut self, epoch: usize, watch: Watch, on: Connection) -> Moment {
-        let shared = &mut self.lines[epoch];
+        let shared = &mut *self.lines[epoch];
         shared.parent_watch = Some(watch);
         shared.local.parent_watched(on)
     }
@@ -304,7 +312,7 @@ impl Client {
         let parent = self.lines.last_mut().and_then(|shared| shared.parent_watch.as_mut());
         let parent = parent.map(|watch| (Path::Parent, watch));
         let lingering = self.lingering.as_mut().into_iter().flat_map(Lingering::watches);
-        parent.into_iter().chain(lingering).chain(self.tasks.iter_mut().flat_map(Task::watches))
+        parent.into_iter().chain(lingering).chain(self.tasks.iter_mut().flat_map(|task| task.watches()))
     }
 
     /// The connection is lost, and there is another. Answers which watches are to be set again on it.
@@ -317,7 +325,7 @@ impl Client {
         self.requests.retain(|request| {
             matches!(request.what, What::Delete { .. } | What::DeleteAndTell { .. } | What::Sweep { .. })
         });
-        self.tasks.iter_mut().for_each(Task::lose_answers);
+        self.tasks.iter_mut().for_each(|task| task.lose_answers());
         self.lose_lingering_watch();
         self.watches().filter(|(_, watch)| watch.told.is_none()).map(|(path, _)| path).collect()
     }
@@ -331,7 +339,7 @@ impl Client {
         self.has_expired = false;
         self.epoch += 1;
         self.lingering = None;
-        self.lines.push(SharedLocalQueue::default());
+        self.lines.push(SharedLocalQueue::default().into());
         for task in 0..self.tasks.len() {
             match self.tasks[task].phase {
                 Phase::Holding | Phase::Downgrading(_) | Phase::HoldingBoth | Phase::Reading => {
@@ -343,46 +351,56 @@ impl Client {
         }
     }
 
-    /// Whether the watch on a node that stays is being set.
-    pub(crate) fn is_asking_for(&self, node: &str) -> bool {
-        self.lingering.as_ref().is_some_and(|lingering| lingering.is_asking_for(node))
+    /// What somebody has an ear for.
+    pub(crate) fn listens_to(&self, path: &Path) -> bool {
+        let parent = self.lines.last().and_then(|shared| shared.parent_watch.as_ref());
+        *path == Path::Parent && parent.is_some_and(Watch::waits)
+            || self.lingering.as_ref().is_some_and(|lingering| lingering.listens_to(path))
+            || self.tasks.iter().any(|task| task.listens_to(path))
     }
 
-    /// What somebody has an ear for.
-    pub(crate) fn listens_to(&mut self, path: &Path) -> bool {
-        self.watches().any(|(watched, watch)| watched == *path && watch.told.is_none())
-            || self.tasks.iter().any(|task| task.asks_to_watch(path))
-            || *path == Path::Children && self.lingering.as_ref().is_some_and(Lingering::is_looking)
-            || matches!(path, Path::Child(node) if self.is_asking_for(node))
+    /// Whether a message makes a difference.
+    fn is_heard(&self, message: &Message) -> bool {
+        match message {
+            Message::Answer { slot: CATCH_UP, .. } => true,
+            Message::Answer { slot: ATTENDANT, .. } => {
+                self.lingering.as_ref().is_some_and(Lingering::is_looking)
+            }
+            Message::Answer { slot: MONITOR, .. } => {
+                self.lingering.as_ref().is_some_and(Lingering::is_being_watched)
+            }
+            Message::Answer { task, slot: MINDER, .. } => self.tasks[*task].is_minder_asking(),
+            Message::Answer { task, .. } => self.tasks[*task].is_asking(),
+            Message::Event { path, .. } => self.listens_to(path),
+            Message::Committed { task, node } => self.tasks[*task].holds_by(node),
+            Message::Gone { .. } => true,
+        }
+    }
+
+    /// Sessions that are over, and in which nobody is any more.
+    fn old_lines(&self) -> impl Iterator<Item = usize> {
+        (0..self.epoch).filter(|epoch| self.tasks.iter().all(|task| task.is_done() || task.epoch != *epoch))
+    }
+
+    /// Whether it has nothing that makes no difference any more.
+    pub(crate) fn is_tidy(&self) -> bool {
+        self.inbox.iter().all(|message| self.is_heard(message))
+            && self.missed.iter().all(|(path, _)| self.listens_to(path))
+            && self.old_lines().all(|epoch| *self.lines[epoch] == SharedLocalQueue::default())
+            && self.lag.watches().all(|(_, path)| self.listens_to(path))
     }
 
     /// Forgets what makes no difference any more, so that states that are alike are equal.
     pub(crate) fn tidy(&mut self) {
-        for message in std::mem::take(&mut self.inbox) {
-            let is_heard = match &message {
-                Message::Answer { slot: CATCH_UP, .. } => true,
-                Message::Answer { slot: ATTENDANT, .. } => {
-                    self.lingering.as_ref().is_some_and(Lingering::is_looking)
-                }
-                Message::Answer { slot: MONITOR, .. } => {
-                    self.lingering.as_ref().is_some_and(Lingering::is_being_watched)
-                }
-                Message::Answer { task, slot: MINDER, .. } => self.tasks[*task].is_minder_asking(),
-                Message::Answer { task, .. } => self.tasks[*task].is_asking(),
-                Message::Event { path, .. } => self.listens_to(path),
-                Message::Committed { task, node } => self.tasks[*task].holds_by(node),
-                Message::Gone { .. } => true,
-            };
-            if is_heard {
-                self.inbox.push_back(message);
-            }
+        let mut inbox = std::mem::take(&mut self.inbox);
+        inbox.retain(|message| self.is_heard(message));
+        self.inbox = inbox;
+        let mut missed = std::mem::take(&mut self.missed);
+        missed.retain(|(path, _)| self.listens_to(path));
+        self.missed = missed;
+        for epoch in self.old_lines().collect::<Vec<_>>() {
+            self.lines[epoch] = SharedLocalQueue::default().into();
         }
-        let missed = std::mem::take(&mut self.missed);
-        self.missed = missed.into_iter().filter(|(path, _)| self.listens_to(path)).collect();
-        for epoch in 0..self.epoch {
-            if self.tasks.iter().all(|task| task.is_done() || task.epoch != epoch) {
-                self.lines[epoch] = SharedLocalQueue::default();
-            }
-        }
+        self.tidy_lag();
     }
 }

@@ -5,6 +5,7 @@ use super::idle::{GIVEN_UP, Minder};
 use super::queue::contender::{Action, Event, Standing, WatchState};
 use super::queue::local_queue::Rank;
 use super::queue::name::Kind;
+use super::shared::Shared;
 use super::task::{AsHash, Asking, Node, Phase, Task};
 use super::zookeeper::{Change, Path};
 
@@ -95,7 +96,7 @@ impl Client {
             self.forget_answers(task);
         }
         let index = task;
-        let task = &mut self.tasks[index];
+        let task = &mut *self.tasks[index];
         let phase = if task.rounds > 0 { Phase::Outside } else { Phase::Done };
         let creates = if task.rounds > 0 { task.creates } else { 0 };
         *task = super::task::Task {
@@ -256,7 +257,7 @@ impl Client {
 
     /// Whether a list is on its way that is sent behind a create, where all exclude each other.
     fn is_being_listed(&self) -> bool {
-        let lists = |task: &Task| {
+        let lists = |task: &Shared<Task>| {
             let Phase::Asking(asking) = &task.phase else { return false };
             let asks = |wanted: fn(&What) -> bool| asking.slots.iter().any(|(what, _)| wanted(what));
             asks(|what| matches!(what, What::Create { .. })) && asks(|what| matches!(what, What::List))

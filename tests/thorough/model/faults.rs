@@ -11,7 +11,7 @@ use super::zookeeper::{Change, Child, ClientId, Owner, Path};
 impl World {
     pub(crate) fn expire(&mut self, id: ClientId) {
         self.faults.expire -= 1;
-        let client = &mut self.clients[id];
+        let client = &mut *self.clients[id];
         client.has_expired = true;
         client.requests.clear();
         client.late.clear();
@@ -24,7 +24,7 @@ impl World {
 
     pub(crate) fn reconnect(&mut self, id: ClientId, late: bool) {
         self.faults.reconnect -= 1;
-        let client = &mut self.clients[id];
+        let client = &mut *self.clients[id];
         if late {
             self.faults.late -= 1;
             let writes = client.requests.iter().filter(|request| can_be_late(request));
@@ -58,14 +58,14 @@ impl World {
     /// The server does nothing about a delete that is part of a transaction. The local queue may have gone on.
     pub(crate) fn refuse(&mut self, id: ClientId) {
         self.faults.refuse -= 1;
-        let client = &mut self.clients[id];
+        let client = &mut *self.clients[id];
         let request = client.requests.pop_front().expect("it is a delete");
         client.refused.push(request);
     }
 
     /// The client hears that a delete was refused, and deletes the node by itself.
     pub(crate) fn delete_again(&mut self, id: ClientId) {
-        let client = &mut self.clients[id];
+        let client = &mut *self.clients[id];
         client.requests.extend(client.refused.pop());
     }
 

@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use super::client::{Client, What};
 use super::queue::connection::Connection;
 use super::world::World;
-use super::zookeeper::{Change, ClientId, Transaction, ZooKeeper, conflict};
+use super::zookeeper::{Change, ClientId, Path, Transaction, ZooKeeper, conflict};
 
 /// The slot of what has a server catch up.
 pub(crate) const CATCH_UP: usize = usize::MAX;
@@ -35,6 +35,12 @@ impl Lag {
             Self::Behind { server, .. } => Some(server),
             Self::None | Self::Possible { .. } => None,
         }
+    }
+
+    /// Of a server that is behind.
+    pub(crate) fn watches(&self) -> impl Iterator<Item = &(ClientId, Path)> {
+        let server = if let Self::Behind { server, .. } = self { Some(server) } else { None };
+        server.into_iter().flat_map(|server| &server.watches)
     }
 
     /// The last transaction that an answer of now shows.
@@ -87,10 +93,13 @@ impl Lag {
 impl World {
     /// Tells those servers that lag, or may, what was done.
     pub(crate) fn spread(&mut self) {
+        if self.server.done.is_empty() {
+            return;
+        }
         let fired = self.server.fire_children();
         self.announce(fired);
         for done in std::mem::take(&mut self.server.done) {
-            for client in &mut self.clients {
+            for client in self.clients.iter_mut().filter(|client| client.lag != Lag::None) {
                 match &mut client.lag {
                     Lag::None => {}
                     Lag::Possible { since, .. } => since.push(done.clone()),
@@ -144,12 +153,11 @@ impl World {
 impl Client {
     /// Forgets what nobody listens to at a server that lags.
     pub(crate) fn tidy_lag(&mut self) {
-        let Some(server) = self.lag.server() else { return };
-        let mut watches = std::mem::take(&mut server.watches);
-        watches.retain(|(_, path)| self.listens_to(path));
-        if let Some(server) = self.lag.server() {
-            server.watches = watches;
+        let mut lag = std::mem::replace(&mut self.lag, Lag::None);
+        if let Some(server) = lag.server() {
+            server.watches.retain(|(_, path)| self.listens_to(path));
         }
+        self.lag = lag;
     }
 }
 

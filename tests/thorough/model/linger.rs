@@ -93,9 +93,17 @@ impl Lingering {
         children.into_iter().chain(own)
     }
 
-    /// Whether the watch on the node is being set, which shows whether it is there.
-    pub(crate) fn is_asking_for(&self, node: &str) -> bool {
-        self.own == Own::Asked && self.name == node
+    /// Whether it waits for what a watch tells, or has asked for the watch.
+    pub(crate) fn listens_to(&self, path: &Path) -> bool {
+        match path {
+            Path::Parent => false,
+            Path::Children => match &self.look {
+                Look::Asked => true,
+                Look::Watching(watch) => watch.waits(),
+                Look::Over => false,
+            },
+            Path::Child(node) => self.name == *node && (self.is_being_watched() || self.is_watched()),
+        }
     }
 
     pub(crate) fn is_being_watched(&self) -> bool {

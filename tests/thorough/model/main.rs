@@ -1,11 +1,11 @@
 //! The queue's logic against every order of events: a small model of ZooKeeper, of what drives the contenders, and of
-//! what goes wrong, checked with `stateright`. What is checked are the library's own files.
+//! what goes wrong. What is checked are the library's own files.
 //!
 //! Without the usual harness, since its figures are to be seen, and since it builds itself once more, with the
 //! conditions of the library [broken](mutants) one at a time.
 
 mod answers;
-mod checked;
+mod checker;
 mod client;
 mod clock;
 mod downgrade;
@@ -26,6 +26,7 @@ mod play;
 mod properties;
 mod queue;
 mod seen;
+mod shared;
 mod steps;
 mod task;
 mod workshop;

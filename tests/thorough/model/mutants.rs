@@ -1,5 +1,6 @@
 //! The library and its driver with one condition broken, each of which the checker must notice.
 
+use super::clock::{Change, Session};
 use super::games::{GAMES, Game};
 use super::joint;
 use super::majority;
@@ -16,6 +17,7 @@ pub(crate) struct Mutant {
     broken: &'static str,
     /// In which games it shows.
     pub(crate) shows_in: fn(&Game) -> bool,
+    pub(crate) shows_in_sessions: fn(&Session) -> bool,
     pub(crate) shows_in_permits: fn(&permits::Game) -> bool,
     pub(crate) shows_in_joint: fn(&joint::Game) -> bool,
     pub(crate) shows_in_majority: fn(&majority::Game) -> bool,
@@ -42,13 +44,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         CONTENDER,
         "self.stand([[self.is_watched(now)]], local, now)",
         "true",
-    ),
+    ).shows_in(robs),
     mutant(
         "a grant by the blocker's end takes no watch on the own node",
         CONTENDER,
         "if !blocker.is_last || [[!self.is_watched(now)]] {",
         "false",
-    ),
+    ).shows_in(robs),
     mutant(
         "a watch on the own node that has told still counts",
         CONTENDER,
@@ -61,7 +63,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "let own = [[!self.is_watched(now)]];",
         "!self.is_watched(now) && self.blocker.as_ref().is_none_or(|blocker| blocker.is_last)",
     )
-    .shows_in(|game| game.faults.rob > 0),
+    .shows_in(robs),
     // What is asked of the list and of the own watch: either is enough where there is but one connection.
     mutant(
         "the blocker's end counts though what is known is of an old connection",
@@ -75,7 +77,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         CONTENDER,
         "if [[local.is_blocked(own.rank)]] {\n            let position",
         "false",
-    ),
+    ).shows_in(robs),
     mutant(
         "the local queue does not block whoever is first of it in a list",
         CONTENDER,
@@ -249,7 +251,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "true",
     )
     .shows_in(|game| game.faults.lag > 0),
-    mutant("what is known extends over gaps", LOCAL_QUEUE, "|| [[rank.sequence > number + 1]] {", "false"),
+    mutant("what is known extends over gaps", LOCAL_QUEUE, "|| [[rank.sequence > number + 1]] {", "false").shows_in(robs),
     mutant("whoever leaves wakes nobody", LOCAL_QUEUE, "[[woken.push(member.wake.clone());]]", ""),
     mutant("whoever leaves wakes the next only", LOCAL_QUEUE, "if [[behind.kind == Kind::Exclusive]] {", "true"),
     mutant(
@@ -276,8 +278,8 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         LOCAL_QUEUE,
         "take_while(|queued| [[self.has(queued)]])",
         "true",
-    ),
-    mutant("whoever is behind what is known is clear", LOCAL_QUEUE, "[[rank.sequence <= up_to]]", "true"),
+    ).shows_in(robs),
+    mutant("whoever is behind what is known is clear", LOCAL_QUEUE, "[[rank.sequence <= up_to]]", "true").shows_in(robs),
     mutant(
         "a reader goes on from a writer that has left",
         LOCAL_QUEUE,
@@ -403,7 +405,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         ANSWERS,
         "None if [[self.own_watch_state(task) == WatchState::There]] => WatchState::Unwatched",
         "true",
-    ),
+    ).shows_in(robs),
     mutant(
         "a blocker's watch that has told is kept",
         ANSWERS,
@@ -415,7 +417,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         DRIVER,
         "Action::Report if [[self.is_over(task)]] =>",
         "false",
-    ),
+    ).shows_in(|game| game.faults.expire > 0),
     mutant(
         "an answer to `sync` confirms the session",
         SIGNS,
@@ -446,44 +448,44 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         SIGNS,
         "[[self.until = self.until.min(since + timeout - margin);]]",
         "",
-    ),
+    ).shows_in_sessions(|session| session.reconnects == Some(Change::Shorten)),
     mutant(
         "a lock is handed out for whatever time is left",
         SIGNS,
         "if [[now + self.worth() <= self.until]] {",
         "now < self.until",
-    ),
+    ).shows_in_sessions(|session| session.grants),
     mutant(
         "a lock is handed out after a confirmation, whether the session is valid or not",
         SIGNS,
         "} else if [[now < self.until]] && is_enough {",
         "true",
-    ),
+    ).shows_in_sessions(|session| session.grants),
     mutant(
         "after a silence, a lock is handed out after one confirmation",
         SIGNS,
         "let is_enough = [[confirmations > 1 || self.until >= self.last_confirmed + self.worth()]];",
         "true",
-    ),
+    ).shows_in_sessions(|session| session.grants),
     mutant(
         "a timeout that is lengthened counts",
         SIGNS,
         "if [[timeout < self.timeout]] {",
         "timeout != self.timeout",
-    ),
+    ).shows_in_sessions(|session| session.reconnects == Some(Change::Lengthen)),
     mutant(
         "a connection confirms the session that it continues",
         SIGNS,
         "[[self.heard.clear();]]",
         "self.confirmed(since); self.heard.clear();",
-    ),
+    ).shows_in_sessions(|session| session.reconnects == Some(Change::Nothing)),
     mutant(
         "a session is counted some time after its connection was begun",
         SIGNS,
         "self.heard.push_back(([[since]], since));",
         "since + 2",
-    ),
-    mutant("a session continues on the connection of another one", SIGNS, "[[given == asked]]", "true"),
+    ).shows_in_sessions(|session| session.reconnects == Some(Change::Shorten)),
+    mutant("a session continues on the connection of another one", SIGNS, "[[given == asked]]", "true").shows_in_sessions(|session| session.reconnects == Some(Change::Replace)),
     mutant("a report takes less than half a tick", SIGNS, "[[self.timeout.div_ceil(4)]]", "self.timeout / 8"),
 ];
 
@@ -505,10 +507,15 @@ pub(crate) const fn mutant(
         place,
         broken,
         shows_in: |_| true,
+        shows_in_sessions: |_| true,
         shows_in_permits: |_| false,
         shows_in_joint: |_| false,
         shows_in_majority: |_| false,
     }
+}
+
+fn robs(game: &Game) -> bool {
+    game.faults.rob > 0
 }
 
 fn reaps(game: &Game) -> bool {
@@ -594,6 +601,11 @@ impl Mutant {
     /// Plays only those games, which takes less time.
     const fn shows_in(self, shows_in: fn(&Game) -> bool) -> Self {
         Self { shows_in, ..self }
+    }
+
+    /// Of the games about time, plays only these.
+    const fn shows_in_sessions(self, shows_in_sessions: fn(&Session) -> bool) -> Self {
+        Self { shows_in_sessions, ..self }
     }
 
     /// Plays only games about permits, and of those only these.

@@ -1,10 +1,8 @@
 //! What must always be true.
 
-use stateright::Property;
-
-use super::checked::{Checkable, Checked};
+use super::checker::{Checkable, Property};
 use super::driver::{Ground, Shown};
-use super::games::Game;
+use super::games::{GAMES, Game};
 use super::grants::Breach;
 use super::linger::Lingering;
 use super::queue::contender::Standing;
@@ -13,8 +11,6 @@ use super::steps::Step;
 use super::task::{Node, Phase, Task};
 use super::world::World;
 use super::zookeeper::{Owner, conflict, number};
-
-pub(crate) type Queue = Checked<World>;
 
 const BY_CREATE: &str = "grants by a create alone";
 const BY_LIST: &str = "grants by a list";
@@ -28,22 +24,6 @@ const GIVEN_BACK: &str = "readers given back after a loss";
 const BY_LINGERING: &str = "grants by a node that lingers";
 const BY_HANDING_ON: &str = "grants by a node that was handed on";
 const LATE_WRITE: &str = "transactions done after their holder has gone";
-
-/// What the model is for.
-pub(crate) const TO_BE_SEEN: [&str; 12] = [
-    BY_CREATE,
-    BY_LIST,
-    BY_NEW_PARENT,
-    BY_BLOCKER,
-    BY_LOCAL_QUEUE,
-    EARLY_LOOK,
-    DOWNGRADE,
-    REFUSAL,
-    GIVEN_BACK,
-    LATE_WRITE,
-    BY_LINGERING,
-    BY_HANDING_ON,
-];
 
 fn note(seen: &Seen, shown: Shown) {
     seen.note(match shown.granted {
@@ -66,8 +46,49 @@ impl Checkable for World {
     type Game = Game;
     type Step = Step;
 
-    fn begin(game: &Game) -> Self {
-        Self::new(game)
+    const GAMES: &'static [Game] = GAMES;
+    const ALWAYS: &'static [Property<Self>] = &[
+        ("holders get along", |world| holders_get_along(world)),
+        ("first in, first out", |world| world.breach != Some(Breach::Unfair)),
+        ("nobody is granted without a node", |world| world.breach != Some(Breach::WithoutNode)),
+        ("nothing is done for one under another", |world| world.breach != Some(Breach::LateWrite)),
+        ("nobody is woken twice by one event", |world| world.breach != Some(Breach::Spin)),
+        ("nobody is granted in an old session", |world| world.breach != Some(Breach::OldSession)),
+        ("nobody is passed by one who holds without asking", |world| world.breach != Some(Breach::Passed)),
+        ("nobody holds by a node whose time is over", |world| world.breach != Some(Breach::Overdue)),
+        ("nothing lingers that was asked for", |world| {
+            let mut lingering = world.clients.iter().filter_map(|client| client.lingering.as_ref());
+            !lingering.any(Lingering::ignores_a_request)
+        }),
+        ("nobody is kept out by a cohort whose time is over", |world| {
+            let mut lingering = world.clients.iter().filter_map(|client| client.lingering.as_ref());
+            !lingering.any(Lingering::ignores_the_time)
+        }),
+        ("nobody is turned away without another recipe before it", |world| {
+            world.breach != Some(Breach::TurnedAway)
+        }),
+        ("no holder reads the past", |world| !reads_the_past(world)),
+        ("nobody hears of more before it than can be", |world| !hears_of_too_many(world)),
+        ("nobody waits in vain", |world| !waits_in_vain(world)),
+        ("whoever waits stands in the queue", |world| !waits_outside(world)),
+    ];
+    const TO_BE_SEEN: &'static [&'static str] = &[
+        BY_CREATE,
+        BY_LIST,
+        BY_NEW_PARENT,
+        BY_BLOCKER,
+        BY_LOCAL_QUEUE,
+        EARLY_LOOK,
+        DOWNGRADE,
+        REFUSAL,
+        GIVEN_BACK,
+        LATE_WRITE,
+        BY_LINGERING,
+        BY_HANDING_ON,
+    ];
+
+    fn begin(game: &'static Game) -> Vec<Self> {
+        vec![Self::new(game)]
     }
 
     fn next(&self, steps: &mut Vec<Step>) {
@@ -79,48 +100,6 @@ impl Checkable for World {
             seen.note(DOWNGRADE);
         }
         note(seen, self.take(step));
-    }
-
-    fn properties() -> Vec<Property<Checked<Self>>> {
-        vec![
-            Property::always("holders get along", |_, world: &World| holders_get_along(world)),
-            Property::always("first in, first out", |_, world: &World| world.breach != Some(Breach::Unfair)),
-            Property::always("nobody is granted without a node", |_, world: &World| {
-                world.breach != Some(Breach::WithoutNode)
-            }),
-            Property::always("nothing is done for one under another", |_, world: &World| {
-                world.breach != Some(Breach::LateWrite)
-            }),
-            Property::always("nobody is woken twice by one event", |_, world: &World| {
-                world.breach != Some(Breach::Spin)
-            }),
-            Property::always("nobody is granted in an old session", |_, world: &World| {
-                world.breach != Some(Breach::OldSession)
-            }),
-            Property::always("nobody is passed by one who holds without asking", |_, world: &World| {
-                world.breach != Some(Breach::Passed)
-            }),
-            Property::always("nobody holds by a node whose time is over", |_, world: &World| {
-                world.breach != Some(Breach::Overdue)
-            }),
-            Property::always("nothing lingers that was asked for", |_, world: &World| {
-                let mut lingering = world.clients.iter().filter_map(|client| client.lingering.as_ref());
-                !lingering.any(Lingering::ignores_a_request)
-            }),
-            Property::always("nobody is kept out by a cohort whose time is over", |_, world: &World| {
-                let mut lingering = world.clients.iter().filter_map(|client| client.lingering.as_ref());
-                !lingering.any(Lingering::ignores_the_time)
-            }),
-            Property::always("nobody is turned away without another recipe before it", |_, world: &World| {
-                world.breach != Some(Breach::TurnedAway)
-            }),
-            Property::always("no holder reads the past", |_, world: &World| !reads_the_past(world)),
-            Property::always("nobody hears of more before it than can be", |_, world: &World| {
-                !hears_of_too_many(world)
-            }),
-            Property::always("nobody waits in vain", |_, world: &World| !waits_in_vain(world)),
-            Property::always("whoever waits stands in the queue", |_, world: &World| !waits_outside(world)),
-        ]
     }
 }
 

@@ -3,7 +3,7 @@
 use super::client::{Client, Message, Request, What};
 use super::queue::name::Kind;
 use super::queue::order::is_past_the_last_number;
-use super::task::{Phase, Task};
+use super::task::Phase;
 use super::world::{Foreigner, World};
 use super::zookeeper::{Change, ClientId, Owner, Path, number};
 
@@ -162,7 +162,7 @@ impl World {
             steps.push(Step::DeleteAgain(id));
         }
         steps.extend((0..client.late.len()).map(|index| Step::ServeLate(id, index)));
-        if client.tasks.iter().all(Task::is_done) {
+        if client.tasks.iter().all(|task| task.is_done()) {
             return;
         }
         if self.faults.lag > 0 && client.lag.can_fall_behind() {

@@ -218,12 +218,25 @@ impl Task {
         own.into_iter().chain(blocker).chain(given).chain(minded)
     }
 
-    pub(crate) fn asks_to_watch(&self, path: &Path) -> bool {
-        let unanswered = |(what, answer): &(What, Option<Answer>)| {
-            answer.is_none() && matches!(what, What::Watch(asked) if asked == path)
+    /// Whether it waits for what a watch tells, or has asked for the watch.
+    pub(crate) fn listens_to(&self, path: &Path) -> bool {
+        let is_child = |name: &str| matches!(path, Path::Child(child) if child == name);
+        let own = self.node.as_ref().filter(|node| node.watch.as_ref().is_some_and(Watch::waits));
+        let blocker = self.blocker.as_ref().filter(|blocker| blocker.watch.waits());
+        let minds = match &self.minder {
+            Some(Minder::Asking(asked)) => asked == path,
+            Some(Minder::Watching { path: watched, watch }) => watched == path && watch.waits(),
+            _ => false,
         };
-        let minds = matches!(&self.minder, Some(Minder::Asking(asked)) if asked == path);
-        minds || self.asking().is_some_and(|asking| asking.slots.iter().any(unanswered))
+        let asks = |(what, answer): &(What, Option<Answer>)| match (what, answer) {
+            (What::Watch(asked), None) => asked == path,
+            (What::Watch(asked), Some(Answer::Watched(watch))) => asked == path && watch.waits(),
+            _ => false,
+        };
+        own.and_then(|node| node.name.as_deref()).is_some_and(is_child)
+            || blocker.is_some_and(|blocker| is_child(&blocker.name))
+            || minds
+            || self.asking().is_some_and(|asking| asking.slots.iter().any(asks))
     }
 }
 

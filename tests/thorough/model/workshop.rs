@@ -3,60 +3,33 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
+use std::sync::Arc;
 use std::time::Instant;
 
-use super::mutants::{self, with_mutants};
-use super::play;
-
-/// With the profile of this program, so that it shares what is built of `stateright`.
-const MANIFEST: &str = r#"[package]
-name = "mutants"
-version = "0.0.0"
-edition = "2024"
-autobins = false
-
-[[bin]]
-name = "mutants"
-path = "tests/thorough/model/main.rs"
-
-[dependencies]
-stateright = "*"
-
-[profile.dev]
-debug = "line-tables-only"
-
-[profile.dev.package.mutants]
-opt-level = 3
-codegen-units = 16
-
-[profile.dev.package.stateright]
-opt-level = 3
-
-[profile.dev.package."*"]
-debug = false
-
-[lints.rust]
-unused = "allow"
-
-[workspace]
-"#;
+use super::mutants::{self, Mutant, with_mutants};
+use super::play::{self, Job};
 
 pub(crate) fn run(which: &str) -> ExitCode {
-    let played = play::all_games(which);
+    let is_won = play::all_games(which);
     let start = Instant::now();
-    let mutants = build();
+    let program: Arc<Path> = build().into();
     println!("built with mutants in {:.0} s", start.elapsed().as_secs_f64());
-    let mut survivors = 0;
-    for (index, mutant) in mutants::all().enumerate().filter(|(_, mutant)| mutant.is_about(which)) {
-        let start = Instant::now();
-        let played =
-            Command::new(&mutants).args(["play-broken", &index.to_string()]).output().expect("it starts");
-        let noticed = String::from_utf8_lossy(&played.stdout);
-        let noticed = if played.status.success() { noticed.trim() } else { "NOT NOTICED" };
-        survivors += usize::from(!played.status.success());
-        println!("{:>5.1} s: {}: {noticed}", start.elapsed().as_secs_f64(), mutant.name);
-    }
-    if survivors == 0 { played } else { ExitCode::FAILURE }
+    let mutants = mutants::all().enumerate().filter(|(_, mutant)| mutant.is_about(which));
+    let job = |(index, mutant)| -> Job {
+        let program = program.clone();
+        Box::new(move || is_noticed(&program, index, mutant))
+    };
+    let is_noticed = play::do_all(&mutants.map(job).collect::<Vec<_>>());
+    if is_won && is_noticed { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn is_noticed(program: &Path, index: usize, mutant: &Mutant) -> bool {
+    let start = Instant::now();
+    let played = Command::new(program).args(["play-broken", &index.to_string()]).output().expect("it starts");
+    let noticed = String::from_utf8_lossy(&played.stdout);
+    let noticed = if played.status.success() { noticed.trim() } else { "NOT NOTICED" };
+    println!("{:>5.1} s: {}: {noticed}", start.elapsed().as_secs_f64(), mutant.name);
+    played.status.success()
 }
 
 /// Builds the program with mutants. Answers where it is.
@@ -64,27 +37,21 @@ fn build() -> PathBuf {
     let Some(folder) = option_env!("CARGO_TARGET_TMPDIR") else {
         panic!("this is for the test, not for what it has built");
     };
-    let folder = Path::new(folder);
-    let package = folder.join("model");
-    prepare(&package);
-    let target = folder.parent().expect("cargo's folder is in that of the target");
-    let mut build = Command::new(env!("CARGO"));
-    build.args(["build", "--quiet", "--offline", "--manifest-path"]).arg(package.join("Cargo.toml"));
-    let built = build.arg("--target-dir").arg(target).status().expect("cargo starts");
+    let folder = Path::new(folder).join("model");
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."));
+    for sources in ["src/client", "src/queue", MODEL] {
+        copy(root, &folder, sources);
+    }
+    let program = folder.join("mutants");
+    let mut build = Command::new("rustc");
+    build.arg(folder.join(MODEL).join("main.rs")).arg("-o").arg(&program);
+    build.args(["--edition=2024", "--cap-lints=allow", "-Copt-level=3", "-Cdebug-assertions"]);
+    let built = build.env("CARGO_MANIFEST_DIR", "").status().expect("rustc starts");
     assert!(built.success(), "it is built");
-    target.join("debug/mutants")
+    program
 }
 
-/// Writes the package.
-fn prepare(package: &Path) {
-    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../.."));
-    for folder in ["src/client", "src/queue", "tests/thorough/model"] {
-        copy(root, package, folder);
-    }
-    write_if_new(&package.join("Cargo.toml"), MANIFEST);
-    // The same dependencies as the library's.
-    fs::copy(root.join("Cargo.lock"), package.join("Cargo.lock")).expect("there is a lock file");
-}
+const MODEL: &str = "tests/thorough/model";
 
 /// Copies the sources in a folder and in those below it, with the mutants of each.
 fn copy(root: &Path, package: &Path, folder: &str) {
@@ -97,15 +64,7 @@ fn copy(root: &Path, package: &Path, folder: &str) {
             copy(root, package, &file);
         } else {
             let text = fs::read_to_string(root.join(&file)).expect("a source can be read");
-            write_if_new(&package.join(&file), &with_mutants(&file, &text));
+            fs::write(package.join(&file), with_mutants(&file, &text)).expect("a file can be written");
         }
     }
-}
-
-/// Leaves what is the same as it was, so that it is not built again.
-fn write_if_new(path: &Path, text: &str) {
-    if fs::read_to_string(path).is_ok_and(|old| old == text) {
-        return;
-    }
-    fs::write(path, text).expect("a file can be written");
 }

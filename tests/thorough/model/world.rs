@@ -7,14 +7,15 @@ use super::grants::Breach;
 use super::lag::Lag;
 use super::linger::Lingering;
 use super::queue::name::{Kind, LATCH, Names};
+use super::shared::Shared;
 use super::steps::Step;
 use super::task::Task;
 use super::zookeeper::{Child, ClientId, Fired, Owner, Path, ZooKeeper, number};
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Hash)]
 pub(crate) struct World {
-    pub(crate) server: ZooKeeper,
-    pub(crate) clients: Vec<Client>,
+    pub(crate) server: Shared<ZooKeeper>,
+    pub(crate) clients: Vec<Shared<Client>>,
     pub(crate) foreigners: Vec<Foreigner>,
     pub(crate) may_read_own: bool,
     /// Those that may yet happen.
@@ -36,11 +37,11 @@ impl World {
             let tasks = tasks.iter().map(|(kind, rounds)| Task::new(game.names, *kind, *rounds));
             let mut tasks: Vec<Task> = tasks.collect();
             tasks[0].is_ticket = game.has_ticket && id == 0;
-            Client::new(id, game.names, tasks)
+            Client::new(id, game.names, tasks).into()
         };
         let foreigner = |kind: &Kind| Foreigner { kind: *kind, has_come: false };
         let mut world = Self {
-            server: ZooKeeper::new(game.first_number),
+            server: ZooKeeper::new(game.first_number).into(),
             clients: game.clients.iter().enumerate().map(client).collect(),
             foreigners: game.foreigners.iter().map(foreigner).collect(),
             may_read_own: game.may_read_own,
@@ -53,7 +54,7 @@ impl World {
             client.cohort = game.cohort;
         }
         if game.is_new {
-            world.server = ZooKeeper::without_parent();
+            *world.server = ZooKeeper::without_parent();
         }
         if game.is_known {
             world.server.watch(0, &Path::Parent);
@@ -61,7 +62,7 @@ impl World {
         }
         if world.faults.lag > 0 {
             for client in &mut world.clients {
-                client.lag = Lag::Possible { server: world.server.clone(), since: Vec::new(), seen: 0 };
+                client.lag = Lag::Possible { server: (*world.server).clone(), since: Vec::new(), seen: 0 };
             }
         }
         world
@@ -299,11 +300,12 @@ impl World {
     }
 
     fn tidy(&mut self) {
-        for client in &mut self.clients {
+        for client in self.clients.iter_mut().filter(|client| !client.is_tidy()) {
             client.tidy();
-            client.tidy_lag();
         }
-        let clients = &mut self.clients;
-        self.server.watches.retain(|(client, path)| clients[*client].listens_to(path));
+        let is_heard = |(client, path): &(ClientId, Path)| self.clients[*client].listens_to(path);
+        if !self.server.watches.iter().all(is_heard) {
+            self.server.watches.retain(is_heard);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! The rule by which a session is valid, against every order of what a client, its server and the leader may do in time.
 
-mod play;
+mod sessions;
 mod world;
 
 // The library's own files.
@@ -12,4 +12,4 @@ mod keep_alive;
 mod signs;
 
 use self::keep_alive::KeepAlive;
-pub(crate) use self::play::{all, until_noticed};
+pub(crate) use self::world::{Change, Session, World};

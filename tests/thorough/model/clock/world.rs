@@ -1,8 +1,11 @@
 //! One session in time: its client, the server that the client is connected to, and the ensemble's leader.
 
-use stateright::{Model, Property};
+use std::hash::{Hash, Hasher};
 
+use super::super::checker::{Checkable, Property};
+use super::super::seen::Seen;
 use super::KeepAlive;
+use super::sessions::SESSIONS;
 use super::signs::{Granting, Probe, Signs, continues};
 
 /// The unit of time is an eighth of the session timeout.
@@ -51,8 +54,14 @@ pub(crate) struct Session {
     pub(crate) latest: u64,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// It is the same in all states.
+impl Hash for Session {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
+#[derive(Clone, Hash)]
 pub(crate) struct World {
+    session: &'static Session,
     now: u64,
     // What the client knows.
     signs: Signs,
@@ -142,6 +151,21 @@ impl World {
         self.server == Server::Follower || !self.is_isolated || self.is_replaced
     }
 
+    /// Forgets what makes no difference any more, so that states that are alike are equal.
+    fn tidy(&mut self) {
+        if self.has_expired {
+            (self.last_counted, self.has_news, self.report_phase) = (0, false, 0);
+        }
+        if let Lock::Granted(grant) = &mut self.lock {
+            self.is_slow = false;
+            // All that is asked of it.
+            let is_enough = grant.ahead > 0 && grant.is_confirmed;
+            grant.ahead = if is_enough { TIMEOUT / 2 } else { grant.ahead.min(TIMEOUT / 2) };
+            grant.is_confirmed &= grant.is_calm || !is_enough;
+            grant.is_lost &= grant.is_calm;
+        }
+    }
+
     /// Whether the client takes the session for valid.
     fn is_valid(&self) -> bool {
         self.now < self.signs.until() && !self.is_told
@@ -218,229 +242,218 @@ impl World {
     }
 }
 
-impl Model for Session {
-    type State = World;
-    type Action = Step;
+impl Checkable for World {
+    type Game = Session;
+    type Step = Step;
 
-    fn init_states(&self) -> Vec<World> {
+    const GAMES: &'static [Session] = SESSIONS;
+    const ALWAYS: &'static [Property<Self>] = &[
+        ("no session is valid that has expired", |world| !(world.has_expired && world.is_valid())),
+        ("no lock is handed out that is lost already", |world| {
+            !matches!(world.lock, Lock::Granted(Grant { ahead: 0, .. }))
+        }),
+        ("a lock is handed out with half of the timeout ahead, or after a confirmation", |world| match world
+            .lock
+        {
+            Lock::Granted(grant) => grant.ahead >= TIMEOUT / 2 || grant.is_confirmed,
+            Lock::Unwanted | Lock::Asked { .. } => true,
+        }),
+        ("no lock is lost that was handed out while the servers are reached", |world| {
+            !matches!(world.lock, Lock::Granted(Grant { is_calm: true, is_lost: true, .. }))
+        }),
+    ];
+    const SOMETIMES: &'static [Property<Self>] = &[
+        ("one is handed out after a confirmation", |world| {
+            let is_so = matches!(world.lock, Lock::Granted(Grant { is_confirmed: true, is_calm: true, .. }));
+            is_so || !world.session.grants
+        }),
+        ("a session expires", |world| world.has_expired),
+        ("one is valid for longer than a timeout", |world| world.now > TIMEOUT && world.is_valid()),
+        ("what may change has changed", |world| match world.session.reconnects {
+            None => true,
+            Some(Change::Nothing | Change::Lengthen) => {
+                world.now > TIMEOUT && world.is_valid() && !world.may_reconnect
+            }
+            Some(Change::Shorten) => {
+                world.timeout == SHORTER && world.is_valid() && world.connecting.is_none()
+            }
+            Some(Change::Replace) => world.is_told && !world.has_expired,
+        }),
+        ("one expires at a new leader, or its server is a follower", |world| {
+            world.is_replaced && world.has_expired || world.session.server == Server::Follower
+        }),
+    ];
+    const TO_BE_SEEN: &'static [&'static str] = &[];
+
+    fn begin(session: &'static Session) -> Vec<Self> {
         let world = |report_phase| World {
+            session,
             now: 0,
             signs: Signs::new(TIMEOUT, MARGIN, true),
             request: None,
-            requests_left: self.requests,
+            requests_left: session.requests,
             connecting: None,
-            server: self.server,
+            server: session.server,
             last_counted: 0,
             has_expired: false,
             is_slow: false,
             lock: Lock::Unwanted,
             timeout: TIMEOUT,
-            may_reconnect: self.reconnects.is_some(),
+            may_reconnect: session.reconnects.is_some(),
             is_another: false,
             is_told: false,
             has_news: false,
             report_phase,
             is_isolated: false,
             is_replaced: false,
-            may_move: self.moves,
+            may_move: session.moves,
         };
-        let phases = if self.server == Server::Follower || self.moves { REPORT } else { 1 };
+        let phases = if session.server == Server::Follower || session.moves { REPORT } else { 1 };
         (0..phases).map(world).collect()
     }
 
-    fn actions(&self, world: &World, steps: &mut Vec<Step>) {
-        let is_late = world.request.is_some_and(|request| request.sent + self.latest <= world.now);
+    fn next(&self, steps: &mut Vec<Step>) {
+        if self.is_told {
+            // It is not valid any more, whatever happens.
+            return;
+        }
+        let is_late = self.request.is_some_and(|request| request.sent + self.session.latest <= self.now);
         // The answer of servers that have shortened a timeout is not lost: that cannot be known.
-        let is_due = world.connecting.is_some_and(|(since, _)| since + self.latest <= world.now);
+        let is_due = self.connecting.is_some_and(|(since, _)| since + self.session.latest <= self.now);
         if is_late {
             steps.push(Step::Lose);
         } else if is_due {
             // Its answer, or its end.
-        } else if world.is_in_a_hurry() {
+        } else if self.is_in_a_hurry() {
             // A client that is stopped may lose whatever it is given.
-        } else if world.now < END {
+        } else if self.now < END {
             steps.push(Step::Tick);
         }
-        match world.lock {
-            Lock::Unwanted if self.grants && world.request.is_none() => steps.push(Step::Ask),
+        match self.lock {
+            Lock::Unwanted if self.session.grants && self.request.is_none() => steps.push(Step::Ask),
             _ => {}
         }
-        match (world.request, world.granting()) {
+        match (self.request, self.granting()) {
             (None, Some(Granting::Now)) => steps.push(Step::Grant),
-            (None, Some(Granting::Confirm(at))) if at <= world.now => steps.push(Step::Send(Probe::Check)),
+            (None, Some(Granting::Confirm(at))) if at <= self.now => steps.push(Step::Send(Probe::Check)),
             _ => {}
         }
-        match world.request {
-            None if world.connecting.is_some() => {}
-            None if world.lock != Lock::Unwanted => {}
-            None if world.requests_left > 0 => {
+        match self.request {
+            None if self.connecting.is_some() => {}
+            None if self.lock != Lock::Unwanted => {}
+            None if self.requests_left > 0 => {
                 steps.extend([Probe::Read, Probe::Check].map(Step::Send));
                 // Else it tells as much as a read.
-                if world.server == Server::Leader {
+                if self.server == Server::Leader {
                     steps.push(Step::Send(Probe::Sync));
                 }
             }
             None => {}
             Some(Request { is_served: true, .. }) => steps.push(Step::Answer),
-            Some(Request { probe, .. }) if world.serves(probe) => steps.push(Step::Serve),
+            Some(Request { probe, .. }) if self.serves(probe) => steps.push(Step::Serve),
             Some(_) => {}
         }
-        match world.connecting {
-            None if world.may_reconnect => steps.push(Step::Reconnect),
+        match self.connecting {
+            None if self.may_reconnect => steps.push(Step::Reconnect),
             None => {}
             Some((_, true)) => steps.push(Step::Reconnected),
-            Some(_) if world.takes_in(self.reconnects) => steps.extend(self.reconnects.map(Step::TakeIn)),
+            Some(_) if self.takes_in(self.session.reconnects) => {
+                steps.extend(self.session.reconnects.map(Step::TakeIn))
+            }
             Some(_) if is_due => steps.push(Step::Lose),
             Some(_) => {}
         }
-        if world.has_expired || world.is_calm() {
+        if self.has_expired || self.is_calm() {
             // Nothing that happens now makes a difference, or nothing happens.
-        } else if !world.is_isolated {
+        } else if !self.is_isolated {
             steps.push(Step::Isolate);
-        } else if !world.is_led() {
+        } else if !self.is_led() {
             steps.push(Step::Elect);
-        } else if world.may_move {
+        } else if self.may_move {
             steps.push(Step::Move);
         }
     }
 
-    fn next_state(&self, world: &World, step: Step) -> Option<World> {
-        let mut world = world.clone();
+    fn step(&mut self, step: Step, _: &Seen) {
         match step {
-            Step::Tick => world.tick(),
+            Step::Tick => self.tick(),
             Step::Send(probe) => {
-                if world.lock == Lock::Unwanted {
-                    world.requests_left -= 1;
+                if self.lock == Lock::Unwanted {
+                    self.requests_left -= 1;
                 }
-                world.request = Some(Request { probe, sent: world.now, is_served: false });
+                self.request = Some(Request { probe, sent: self.now, is_served: false });
             }
             Step::Serve => {
-                world.serve();
-                world.request.as_mut()?.is_served = true;
+                self.serve();
+                self.request.as_mut().expect("it was sent").is_served = true;
             }
             Step::Answer => {
-                let Request { probe, sent, .. } = world.request.take()?;
-                world.signs.answered(probe.sign(KeepAlive::Quorum), sent, world.now);
-                world.is_slow |= self.grants && world.now > sent + 1;
-                if let Lock::Asked { confirmations } = &mut world.lock {
+                let Request { probe, sent, .. } = self.request.take().expect("it was served");
+                self.signs.answered(probe.sign(KeepAlive::Quorum), sent, self.now);
+                self.is_slow |= self.session.grants && self.now > sent + 1;
+                if let Lock::Asked { confirmations } = &mut self.lock {
                     // More make no difference.
                     *confirmations = (*confirmations + 1).min(2);
                 }
             }
-            Step::Ask => world.lock = Lock::Asked { confirmations: 0 },
+            Step::Ask => self.lock = Lock::Asked { confirmations: 0 },
             Step::Grant => {
-                let Lock::Asked { confirmations } = world.lock else { return None };
-                world.lock = Lock::Granted(Grant {
-                    ahead: world.signs.until().saturating_sub(world.now),
+                let Lock::Asked { confirmations } = self.lock else { unreachable!("it was asked for") };
+                self.lock = Lock::Granted(Grant {
+                    ahead: self.signs.until().saturating_sub(self.now),
                     is_confirmed: confirmations > 0,
-                    is_calm: !world.is_isolated && !world.is_slow,
+                    is_calm: !self.is_isolated && !self.is_slow,
                     is_lost: false,
                 });
-                world.beat();
+                self.beat();
             }
             Step::Lose => {
-                (world.request, world.connecting) = (None, None);
-                if let Lock::Asked { confirmations } = &mut world.lock {
+                (self.request, self.connecting) = (None, None);
+                if let Lock::Asked { confirmations } = &mut self.lock {
                     // It begins anew.
                     *confirmations = 0;
                 }
             }
-            Step::Isolate => world.is_isolated = true,
+            Step::Isolate => self.is_isolated = true,
             Step::Elect => {
-                world.is_replaced = true;
-                world.last_counted = world.now;
+                self.is_replaced = true;
+                self.last_counted = self.now;
             }
             Step::Reconnect => {
-                world.request = None;
-                world.connecting = Some((world.now, false));
-                world.may_reconnect = false;
+                self.request = None;
+                self.connecting = Some((self.now, false));
+                self.may_reconnect = false;
             }
             Step::TakeIn(change) => {
                 // The leader counts it as alive.
                 match change {
-                    Change::Nothing if world.is_isolated => {}
-                    Change::Nothing | Change::Lengthen => world.last_counted = world.now,
-                    Change::Shorten => (world.last_counted, world.timeout) = (world.now, SHORTER),
-                    Change::Replace => world.is_another = true,
+                    Change::Nothing if self.is_isolated => {}
+                    Change::Nothing | Change::Lengthen => self.last_counted = self.now,
+                    Change::Shorten => (self.last_counted, self.timeout) = (self.now, SHORTER),
+                    Change::Replace => self.is_another = true,
                 }
-                world.connecting = world.connecting.map(|(since, _)| (since, true));
+                self.connecting = self.connecting.map(|(since, _)| (since, true));
             }
             Step::Reconnected => {
-                let (since, _) = world.connecting.take()?;
-                if continues(ID, if world.is_another { OTHER } else { ID }) {
-                    let is_longer = self.reconnects == Some(Change::Lengthen);
-                    let timeout = if is_longer { LONGER } else { world.timeout };
-                    world.signs.connected(timeout, timeout / 3, since);
+                let (since, _) = self.connecting.take().expect("it was taken in");
+                if continues(ID, if self.is_another { OTHER } else { ID }) {
+                    let is_longer = self.session.reconnects == Some(Change::Lengthen);
+                    let timeout = if is_longer { LONGER } else { self.timeout };
+                    self.signs.connected(timeout, timeout / 3, since);
                 } else {
-                    (world.is_told, world.requests_left) = (true, 0);
+                    (self.is_told, self.requests_left) = (true, 0);
                 }
             }
             Step::Move => {
-                world.request = None;
-                world.connecting = None;
-                world.server = Server::Follower;
-                world.is_isolated = false;
-                world.has_news = false;
-                world.may_move = false;
-                world.last_counted = world.now;
+                self.request = None;
+                self.connecting = None;
+                self.server = Server::Follower;
+                self.is_isolated = false;
+                self.has_news = false;
+                self.may_move = false;
+                self.last_counted = self.now;
             }
         }
-        Some(world)
-    }
-
-    fn properties(&self) -> Vec<Property<Self>> {
-        vec![
-            Property::always("no session is valid that has expired", |_, world: &World| {
-                !(world.has_expired && world.is_valid())
-            }),
-            Property::always("no lock is handed out that is lost already", |_, world: &World| {
-                !matches!(world.lock, Lock::Granted(Grant { ahead: 0, .. }))
-            }),
-            Property::always(
-                "a lock is handed out with half of the timeout ahead, or after a confirmation",
-                |_, world: &World| match world.lock {
-                    Lock::Granted(grant) => grant.ahead >= TIMEOUT / 2 || grant.is_confirmed,
-                    Lock::Unwanted | Lock::Asked { .. } => true,
-                },
-            ),
-            Property::always(
-                "no lock is lost that was handed out while the servers are reached",
-                |_, world: &World| {
-                    !matches!(world.lock, Lock::Granted(Grant { is_calm: true, is_lost: true, .. }))
-                },
-            ),
-            Property::sometimes(
-                "one is handed out after a confirmation",
-                |session: &Session, world: &World| {
-                    !session.grants
-                        || matches!(
-                            world.lock,
-                            Lock::Granted(Grant { is_confirmed: true, is_calm: true, .. })
-                        )
-                },
-            ),
-            Property::sometimes("a session expires", |_, world: &World| world.has_expired),
-            Property::sometimes("one is valid for longer than a timeout", |_, world: &World| {
-                world.now > TIMEOUT && world.is_valid()
-            }),
-            Property::sometimes("what may change has changed", |session: &Session, world: &World| {
-                match session.reconnects {
-                    None => true,
-                    Some(Change::Nothing | Change::Lengthen) => {
-                        world.now > TIMEOUT && world.is_valid() && !world.may_reconnect
-                    }
-                    Some(Change::Shorten) => {
-                        world.timeout == SHORTER && world.is_valid() && world.connecting.is_none()
-                    }
-                    Some(Change::Replace) => world.is_told && !world.has_expired,
-                }
-            }),
-            Property::sometimes(
-                "one expires at a new leader, or its server is a follower",
-                |session: &Session, world: &World| {
-                    world.is_replaced && world.has_expired || session.server == Server::Follower
-                },
-            ),
-        ]
+        self.tidy();
     }
 }

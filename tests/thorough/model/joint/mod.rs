@@ -9,4 +9,4 @@ mod steps;
 mod world;
 
 pub(crate) use self::game::{GAMES, Game};
-pub(crate) use self::properties::{Joint, TO_BE_SEEN};
+pub(crate) use self::world::World;

@@ -1,25 +1,18 @@
 //! What must always be true.
 
-use stateright::Property;
-
-use super::super::checked::{Checkable, Checked};
+use super::super::checker::{Checkable, Property};
 use super::super::seen::Seen;
-use super::game::Game;
+use super::game::{GAMES, Game};
 use super::multi::{Breach, Shown};
 use super::other::Other;
 use super::steps::Step;
 use super::world::World;
-
-pub(crate) type Joint = Checked<World>;
 
 const AT_ONCE: &str = "multi-locks granted by one transaction";
 const AFTER_A_LOOK: &str = "granted after a look at all";
 const WAIT: &str = "waits";
 const LEAVES_BEHIND: &str = "times that later queues are left";
 const STARTS_ANEW: &str = "new starts";
-
-/// What the model is for.
-pub(crate) const TO_BE_SEEN: [&str; 5] = [AT_ONCE, AFTER_A_LOOK, WAIT, LEAVES_BEHIND, STARTS_ANEW];
 
 fn note(seen: &Seen, shown: Shown) {
     seen.note_those([
@@ -35,8 +28,23 @@ impl Checkable for World {
     type Game = Game;
     type Step = Step;
 
-    fn begin(game: &Game) -> Self {
-        Self::new(game)
+    const GAMES: &'static [Game] = GAMES;
+    const ALWAYS: &'static [Property<Self>] = &[
+        ("no path has two holders", |world| (0..world.queues.len()).all(|path| world.holders(path) <= 1)),
+        ("nobody holds what was lost before the last place was granted", |world| {
+            is_without(world, Breach::Stale)
+        }),
+        ("nobody holds only some of its paths", |world| is_without(world, Breach::Partial)),
+        ("nobody asks again and again", |world| is_without(world, Breach::Spin)),
+        ("nobody waits in vain, and nothing is left", |world| !waits_in_vain(world)),
+        ("whoever waits has all places before that one", |world| {
+            !world.multis.iter().any(|multi| multi.waits_with_a_loss(&world.queues))
+        }),
+    ];
+    const TO_BE_SEEN: &'static [&'static str] = &[AT_ONCE, AFTER_A_LOOK, WAIT, LEAVES_BEHIND, STARTS_ANEW];
+
+    fn begin(game: &'static Game) -> Vec<Self> {
+        vec![Self::new(game)]
     }
 
     fn next(&self, steps: &mut Vec<Step>) {
@@ -45,30 +53,6 @@ impl Checkable for World {
 
     fn step(&mut self, step: Step, seen: &Seen) {
         note(seen, self.take(step));
-    }
-
-    fn properties() -> Vec<Property<Checked<Self>>> {
-        vec![
-            Property::always("no path has two holders", |_, world: &World| {
-                (0..world.queues.len()).all(|path| world.holders(path) <= 1)
-            }),
-            Property::always(
-                "nobody holds what was lost before the last place was granted",
-                |_, world: &World| is_without(world, Breach::Stale),
-            ),
-            Property::always("nobody holds only some of its paths", |_, world: &World| {
-                is_without(world, Breach::Partial)
-            }),
-            Property::always("nobody asks again and again", |_, world: &World| {
-                is_without(world, Breach::Spin)
-            }),
-            Property::always("nobody waits in vain, and nothing is left", |_, world: &World| {
-                !waits_in_vain(world)
-            }),
-            Property::always("whoever waits has all places before that one", |_, world: &World| {
-                !world.multis.iter().any(|multi| multi.waits_with_a_loss(&world.queues))
-            }),
-        ]
     }
 }
 

@@ -18,9 +18,15 @@ pub(crate) enum Phase {
 /// What it has on one member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Standing {
-    /// Until when its hold is valid, if it has one.
-    pub(crate) until: Option<u8>,
+    /// For how long its hold is still valid, if it has one.
+    pub(crate) left: Option<u8>,
     pub(crate) is_cut_off: bool,
+}
+
+impl Standing {
+    fn is_valid(self) -> bool {
+        self.left.is_some_and(|left| left > 0)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -32,10 +38,10 @@ pub(crate) struct Contender {
     pub(crate) standings: Vec<Standing>,
     /// Whether it has a node in the queue of the member that it takes now.
     pub(crate) is_queued: bool,
-    /// When the lock was granted, at which moment it believes that it holds.
-    granted_at: Option<u8>,
-    /// Until when it believes that it holds, without asking again.
-    believes_until: u8,
+    /// Whether the lock was granted at this moment, in which it believes that it holds.
+    is_told: bool,
+    /// For how long it still believes that it holds, without asking again.
+    belief: u8,
 }
 
 impl Contender {
@@ -43,12 +49,12 @@ impl Contender {
         let mut order = order.to_vec();
         order.sort_unstable();
         Self {
-            standings: vec![Standing { until: None, is_cut_off: false }; order.len()],
+            standings: vec![Standing { left: None, is_cut_off: false }; order.len()],
             order,
             phase: Phase::Outside,
             is_queued: false,
-            granted_at: None,
-            believes_until: 0,
+            is_told: false,
+            belief: 0,
         }
     }
 
@@ -84,22 +90,20 @@ impl Contender {
     }
 
     /// Is granted the member that it takes now.
-    pub(crate) fn take(&mut self, now: u8) {
+    pub(crate) fn take(&mut self) {
         self.is_queued = false;
         if let Some(Next::Take { member, .. }) = self.next()
             && let Phase::Passing(pass) = &mut self.phase
         {
             pass.takes(member);
-            self.standings[self.order[member]].until = Some(now + TERM);
+            self.standings[self.order[member]].left = Some(TERM);
         }
     }
 
     /// The members whose loss it may notice.
-    pub(crate) fn lapsed(&self, now: u8) -> impl Iterator<Item = usize> {
+    pub(crate) fn lapsed(&self) -> impl Iterator<Item = usize> {
         let standings = self.standings.iter().enumerate();
-        standings
-            .filter(move |(_, standing)| standing.until.is_some_and(|until| until <= now))
-            .map(|(at, _)| at)
+        standings.filter(|(_, standing)| standing.left == Some(0)).map(|(at, _)| at)
     }
 
     /// Notices during its pass that it has lost a member.
@@ -107,36 +111,33 @@ impl Contender {
         let at = self.order.iter().position(|other| *other == member).expect("it has all members");
         if let Phase::Passing(pass) = &mut self.phase {
             pass.misses(at);
-            self.standings[member].until = None;
+            self.standings[member].left = None;
         }
     }
 
     /// Finds out whether it holds the lock. Returns whether it does.
-    pub(crate) fn check(&mut self, now: u8) -> bool {
+    pub(crate) fn check(&mut self) -> bool {
         let Phase::Passing(pass) = &self.phase else { return false };
-        let is_granted = pass.is_granted(|member| self.is_valid_at(self.order[member], now));
+        let is_granted = pass.is_granted(|member| self.standings[self.order[member]].is_valid());
         if is_granted {
             self.phase = Phase::Holding;
-            self.granted_at = Some(now);
+            self.is_told = true;
             self.read();
         }
         is_granted
     }
 
-    fn is_valid_at(&self, member: usize, now: u8) -> bool {
-        self.standings[member].until.is_some_and(|until| now < until)
-    }
-
-    /// Reads until when it certainly holds.
+    /// Reads for how long it certainly holds.
     fn read(&mut self) {
-        let until = self.standings.iter().filter_map(|standing| standing.until);
-        self.believes_until = self.quorum().valid_until(until).unwrap_or_default();
+        let left = self.standings.iter().filter_map(|standing| standing.left);
+        self.belief = self.quorum().valid_until(left).unwrap_or_default();
     }
 
-    /// Where there is contact, the sessions are confirmed all the time.
-    pub(crate) fn confirm(&mut self, now: u8) {
-        for standing in self.standings.iter_mut().filter(|standing| !standing.is_cut_off) {
-            standing.until = standing.until.map(|_| now + TERM);
+    /// Time goes on. Where there is contact, the sessions are confirmed all the time.
+    pub(crate) fn tick(&mut self) {
+        self.is_told = false;
+        for Standing { left, is_cut_off } in &mut self.standings {
+            *left = left.map(|left| if *is_cut_off { left.saturating_sub(1) } else { TERM });
         }
         if self.phase == Phase::Holding {
             self.read();
@@ -144,10 +145,9 @@ impl Contender {
     }
 
     /// Whether it believes that it holds: as it is told or finds now, or by what it has read.
-    pub(crate) fn believes(&self, now: u8) -> bool {
-        let valid = (0..self.standings.len()).filter(|member| self.is_valid_at(*member, now)).count();
-        let is_told = self.granted_at == Some(now);
-        self.phase == Phase::Holding && (is_told || self.quorum().is_held(valid) || now < self.believes_until)
+    pub(crate) fn believes(&self) -> bool {
+        let valid = self.standings.iter().filter(|standing| standing.is_valid()).count();
+        self.phase == Phase::Holding && (self.is_told || self.quorum().is_held(valid) || self.belief > 0)
     }
 
     /// Gives up everything. What it has on the servers is to be removed.
@@ -156,8 +156,7 @@ impl Contender {
         let is_over = self.phase == Phase::Holding || !self.quorum().is_held(self.standings.len() - cut_off);
         self.phase = if is_over { Phase::Over } else { Phase::Outside };
         self.is_queued = false;
-        self.granted_at = None;
-        self.believes_until = 0;
-        self.standings.iter_mut().for_each(|standing| standing.until = None);
+        (self.is_told, self.belief) = (false, 0);
+        self.standings.iter_mut().for_each(|standing| standing.left = None);
     }
 }

@@ -7,4 +7,4 @@ mod properties;
 mod world;
 
 pub(crate) use self::game::{GAMES, Game};
-pub(crate) use self::properties::{Majority, TO_BE_SEEN};
+pub(crate) use self::world::World;

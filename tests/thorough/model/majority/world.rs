@@ -11,13 +11,13 @@ pub(crate) struct Node {
     pub(crate) contender: usize,
     /// Whether its contender no longer counts on it, and has the server remove it.
     pub(crate) is_given_up: bool,
-    /// Until when the server keeps it at least, if there is no contact.
-    kept_until: u8,
+    /// For how long the server still keeps it at least, if there is no contact.
+    kept: u8,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+/// How much time has passed makes no difference.
+#[derive(Clone, Hash)]
 pub(crate) struct World {
-    now: u8,
     pub(crate) queues: Vec<Vec<Node>>,
     pub(crate) contenders: Vec<Contender>,
     cuts: u8,
@@ -77,10 +77,9 @@ pub(crate) struct Shown {
 
 impl World {
     pub(crate) fn new(game: &Game) -> Self {
-        let stays = Node { contender: game.contenders.len(), is_given_up: false, kept_until: 0 };
+        let stays = Node { contender: game.contenders.len(), is_given_up: false, kept: 0 };
         let queue = |member| if game.stays_at == Some(member) { vec![stays] } else { Vec::new() };
         Self {
-            now: 0,
             queues: (0..game.members()).map(queue).collect(),
             contenders: game.contenders.iter().map(|order| Contender::new(order)).collect(),
             cuts: game.cuts,
@@ -89,7 +88,7 @@ impl World {
     }
 
     pub(crate) fn believers(&self) -> usize {
-        self.contenders.iter().filter(|contender| contender.believes(self.now)).count()
+        self.contenders.iter().filter(|contender| contender.believes()).count()
     }
 
     /// Steps that are taken if nothing goes wrong.
@@ -107,7 +106,7 @@ impl World {
             for (index, node) in queue.iter().enumerate() {
                 match self.contenders.get(node.contender) {
                     Some(contender) if contender.standings[member].is_cut_off => {
-                        if node.kept_until <= self.now {
+                        if node.kept == 0 {
                             steps.push(Step::Expire { member, index });
                         }
                     }
@@ -123,7 +122,7 @@ impl World {
     }
 
     fn due_in_pass(&self, index: usize, contender: &Contender, steps: &mut Vec<Step>) {
-        steps.extend(contender.lapsed(self.now).map(|member| Step::Notice(index, member)));
+        steps.extend(contender.lapsed().map(|member| Step::Notice(index, member)));
         match contender.next() {
             Some(Next::Check) => steps.push(Step::Check(index)),
             Some(Next::GiveUp) => steps.push(Step::GiveUp(index)),
@@ -156,8 +155,7 @@ impl World {
     fn is_time_of_interest(&self) -> bool {
         let cut_off = |(member, node): (usize, &Node)| {
             let contender = self.contenders.get(node.contender);
-            contender.is_some_and(|contender| contender.standings[member].is_cut_off)
-                && self.now < node.kept_until
+            contender.is_some_and(|contender| contender.standings[member].is_cut_off) && node.kept > 0
         };
         let queues = self.queues.iter().enumerate();
         queues.flat_map(|(member, queue)| queue.iter().map(move |node| (member, node))).any(cut_off)
@@ -192,7 +190,7 @@ impl World {
                 self.enter(index, false);
                 self.contenders[index].is_queued = true;
             }
-            Step::Grant(index) => self.contenders[index].take(self.now),
+            Step::Grant(index) => self.contenders[index].take(),
             Step::DoWithout(index) => {
                 self.leave(index);
                 shown.did_without = true;
@@ -206,9 +204,9 @@ impl World {
             }
             Step::Check(index) => {
                 let valid =
-                    self.contenders[index].standings.iter().filter(|standing| standing.until.is_some());
+                    self.contenders[index].standings.iter().filter(|standing| standing.left.is_some());
                 let has_all = valid.count() == self.queues.len();
-                shown.granted = self.contenders[index].check(self.now);
+                shown.granted = self.contenders[index].check();
                 shown.granted_without_some = shown.granted && !has_all;
                 shown.refused_at_the_end = !shown.granted;
                 if !shown.granted {
@@ -224,15 +222,16 @@ impl World {
                 self.queues[member].remove(index);
             }
             Step::Tick => {
-                self.now += 1;
-                self.confirm();
+                self.contenders.iter_mut().for_each(Contender::tick);
+                let nodes = self.queues.iter_mut().flatten();
+                nodes.for_each(|node| node.kept = node.kept.saturating_sub(1));
             }
             Step::Cut { contender, member } => {
                 self.cuts -= 1;
                 self.contenders[contender].standings[member].is_cut_off = true;
-                let until = self.contenders[contender].standings[member].until.unwrap_or(self.now);
+                let left = self.contenders[contender].standings[member].left.unwrap_or(0);
                 let queue = self.queues[member].iter_mut().filter(|node| node.contender == contender);
-                queue.for_each(|node| node.kept_until = until);
+                queue.for_each(|node| node.kept = left);
             }
             Step::Skip { contender, is_entered } => {
                 self.skips -= 1;
@@ -247,8 +246,7 @@ impl World {
 
     fn enter(&mut self, index: usize, is_given_up: bool) {
         if let Some((member, _)) = self.contenders[index].takes() {
-            let kept_until = self.now;
-            self.queues[member].push(Node { contender: index, is_given_up, kept_until });
+            self.queues[member].push(Node { contender: index, is_given_up, kept: 0 });
         }
     }
 
@@ -269,12 +267,6 @@ impl World {
         for (_, queue) in self.queues.iter_mut().enumerate().filter(|(member, _)| at(*member)) {
             let own = queue.iter_mut().filter(|node| node.contender == index);
             own.for_each(|node| node.is_given_up = true);
-        }
-    }
-
-    fn confirm(&mut self) {
-        for contender in &mut self.contenders {
-            contender.confirm(self.now);
         }
     }
 

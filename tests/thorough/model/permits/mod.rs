@@ -11,4 +11,4 @@ mod task;
 mod world;
 
 pub(crate) use self::game::{GAMES, Game};
-pub(crate) use self::properties::{Permits, TO_BE_SEEN};
+pub(crate) use self::world::World;

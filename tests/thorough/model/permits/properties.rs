@@ -1,16 +1,12 @@
 //! What must always be true.
 
-use stateright::Property;
-
-use super::super::checked::{Checkable, Checked};
+use super::super::checker::{Checkable, Property};
 use super::super::seen::Seen;
 use super::driver::{Breach, Shown};
-use super::game::Game;
+use super::game::{GAMES, Game};
 use super::steps::Step;
 use super::task::{Phase, Task};
 use super::world::{Foreigner, World};
-
-pub(crate) type Permits = Checked<World>;
 
 const AT_ONCE: &str = "takes by the count that came with the create";
 const BY_COUNT: &str = "takes by a count";
@@ -20,10 +16,6 @@ const GIVES_BACK: &str = "gives back what came with the create";
 const IN_VAIN: &str = "tries to take along with the create while others come";
 const WAIT: &str = "waits for leases";
 const REQUEUE: &str = "losses of the place at the gate";
-
-/// What the model is for.
-pub(crate) const TO_BE_SEEN: [&str; 8] =
-    [WITH_CREATE, GIVES_BACK, IN_VAIN, AT_ONCE, BY_COUNT, BY_SYNC, WAIT, REQUEUE];
 
 fn note(seen: &Seen, shown: Shown) {
     seen.note_those([
@@ -42,8 +34,23 @@ impl Checkable for World {
     type Game = Game;
     type Step = Step;
 
-    fn begin(game: &Game) -> Self {
-        Self::new(game)
+    const GAMES: &'static [Game] = GAMES;
+    const ALWAYS: &'static [Property<Self>] = &[
+        ("no more permits are out than there are", |world| permits_out(world) <= world.limit),
+        ("no more leases are created than there are permits", |world| !has_too_many_leases(world)),
+        ("nobody is refused where all have the same number of permits", |world| {
+            world.breach != Some(Breach::Refused)
+        }),
+        ("nobody counts again on the same connection", |world| world.breach != Some(Breach::Spin)),
+        ("whoever has lost its place takes nothing", |world| world.breach != Some(Breach::Evicted)),
+        ("whoever waits stands at the gate", |world| !waits_outside(world)),
+        ("nobody waits in vain, and nothing is left", |world| !waits_in_vain(world)),
+    ];
+    const TO_BE_SEEN: &'static [&'static str] =
+        &[WITH_CREATE, GIVES_BACK, IN_VAIN, AT_ONCE, BY_COUNT, BY_SYNC, WAIT, REQUEUE];
+
+    fn begin(game: &'static Game) -> Vec<Self> {
+        vec![Self::new(game)]
     }
 
     fn next(&self, steps: &mut Vec<Step>) {
@@ -52,31 +59,6 @@ impl Checkable for World {
 
     fn step(&mut self, step: Step, seen: &Seen) {
         note(seen, self.take(step));
-    }
-
-    fn properties() -> Vec<Property<Checked<Self>>> {
-        vec![
-            Property::always("no more permits are out than there are", |_, world: &World| {
-                permits_out(world) <= world.limit
-            }),
-            Property::always("no more leases are created than there are permits", |_, world: &World| {
-                !has_too_many_leases(world)
-            }),
-            Property::always(
-                "nobody is refused where all have the same number of permits",
-                |_, world: &World| world.breach != Some(Breach::Refused),
-            ),
-            Property::always("nobody counts again on the same connection", |_, world: &World| {
-                world.breach != Some(Breach::Spin)
-            }),
-            Property::always("whoever has lost its place takes nothing", |_, world: &World| {
-                world.breach != Some(Breach::Evicted)
-            }),
-            Property::always("whoever waits stands at the gate", |_, world: &World| !waits_outside(world)),
-            Property::always("nobody waits in vain, and nothing is left", |_, world: &World| {
-                !waits_in_vain(world)
-            }),
-        ]
     }
 }
 
