@@ -8,123 +8,84 @@ use zk_recipes::testing::MemoryVersion;
 
 use crate::machine::Lateness;
 
-/// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Fault {
+/// Each with how often it happens in a minute in which it happens at all, and in how many of 256 runs that is.
+macro_rules! faults {
+    ($($(#[$doc:meta])* $name:ident: $per_minute:literal, $of_256:literal;)*) => {
+        /// A kind of fault.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Fault {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Fault {
+            pub const ALL: [Self; [$($of_256),*].len()] = [$(Self::$name),*];
+
+            fn per_minute(self) -> f64 {
+                [$($per_minute),*][self as usize]
+            }
+
+            fn of_256(self) -> u8 {
+                [$($of_256),*][self as usize]
+            }
+        }
+    };
+}
+
+// Three happen only where they are asked for. Judges read the clocks of other machines than those that were suspended;
+// servers that lose their disks lose what was confirmed; and ZooKeeper never forgets a session.
+faults! {
     /// A connection is cut; what is on its way is lost.
-    Cut,
+    Cut: 20.0, 170;
     /// A connection is cut; the client sees it at once, and its requests arrive, perhaps much later.
-    CutHalf,
+    CutHalf: 12.0, 170;
     /// All connections of a machine are cut.
-    CutMachine,
+    CutMachine: 6.0, 170;
     /// A connection is silent, in one direction or both.
-    Silence,
+    Silence: 8.0, 170;
     /// Everything takes up to 100 ms.
-    Slow,
+    Slow: 6.0, 128;
     /// A server refuses connections.
-    Refuse,
+    Refuse: 4.0, 128;
     /// A server stands still.
-    Pause,
+    Pause: 4.0, 128;
     /// A server is stopped, and started later.
-    Restart,
+    Restart: 4.0, 100;
     /// A server loses its disk.
-    Wipe,
+    Wipe: 1.0, 0;
     /// The servers of an ensemble do not hear each other.
-    Partition,
+    Partition: 4.0, 100;
     /// A follower lags.
-    Lag,
+    Lag: 6.0, 100;
     /// An operator ends a session.
-    KillSession,
+    KillSession: 8.0, 50;
     /// An operator deletes a node.
-    DeleteNode,
+    DeleteNode: 8.0, 50;
     /// An operator deletes a path and all below it.
-    DeletePath,
+    DeletePath: 3.0, 50;
     /// The processes of a machine end without a farewell.
-    Crash,
+    Crash: 3.0, 60;
     /// A machine stands still.
-    Standstill,
+    Standstill: 4.0, 100;
     /// A machine stands still, and its server is cut off from the others right after it wakes, before it may have told
     /// them of the machine.
-    WakesAlone,
+    WakesAlone: 4.0, 100;
     /// A machine was suspended: of its clocks, only one shows it.
-    Suspension,
+    Suspension: 3.0, 0;
     /// A wall clock jumps.
-    WallClock,
+    WallClock: 3.0, 60;
     /// Containers are reaped every few milliseconds.
-    Reap,
+    Reap: 0.0, 128;
     /// Tasks are polled late.
-    Late,
+    Late: 0.0, 128;
     /// Futures are dropped at any poll.
-    Drop,
+    Drop: 0.0, 128;
     /// Each connection gets a new session.
-    Forget,
+    Forget: 0.0, 0;
     /// A server leaves out the reply to a create, and goes on answering its connection.
-    OmitReply,
+    OmitReply: 8.0, 60;
 }
 
 impl Fault {
-    pub const ALL: [Self; 24] = [
-        Self::Cut,
-        Self::CutHalf,
-        Self::CutMachine,
-        Self::Silence,
-        Self::Slow,
-        Self::Refuse,
-        Self::Pause,
-        Self::Restart,
-        Self::Wipe,
-        Self::Partition,
-        Self::Lag,
-        Self::KillSession,
-        Self::DeleteNode,
-        Self::DeletePath,
-        Self::Crash,
-        Self::Standstill,
-        Self::WakesAlone,
-        Self::Suspension,
-        Self::WallClock,
-        Self::Reap,
-        Self::Late,
-        Self::Drop,
-        Self::Forget,
-        Self::OmitReply,
-    ];
-
-    /// How often it happens in a minute in which it happens at all.
-    fn per_minute(self) -> f64 {
-        match self {
-            Self::Cut => 20.0,
-            Self::CutHalf => 12.0,
-            Self::CutMachine | Self::Slow => 6.0,
-            Self::Silence => 8.0,
-            Self::Refuse
-            | Self::Pause
-            | Self::Restart
-            | Self::Partition
-            | Self::Standstill
-            | Self::WakesAlone => 4.0,
-            Self::Lag => 6.0,
-            Self::KillSession | Self::DeleteNode | Self::OmitReply => 8.0,
-            Self::DeletePath | Self::Crash | Self::Suspension | Self::WallClock => 3.0,
-            Self::Wipe => 1.0,
-            Self::Reap | Self::Late | Self::Drop | Self::Forget => 0.0,
-        }
-    }
-
-    /// In how many of 256 runs it happens.
-    fn of_256(self) -> u8 {
-        match self {
-            Self::Cut | Self::CutHalf | Self::CutMachine | Self::Silence => 170,
-            Self::Slow | Self::Refuse | Self::Pause | Self::Late | Self::Drop | Self::Reap => 128,
-            Self::Restart | Self::Partition | Self::Lag | Self::Standstill | Self::WakesAlone => 100,
-            Self::Crash | Self::WallClock | Self::OmitReply => 60,
-            Self::KillSession | Self::DeleteNode | Self::DeletePath => 50,
-            // Only where they are asked for. Judges read the clocks of other machines than those that were suspended; servers
-            // that lose their disks lose what was confirmed; and ZooKeeper never forgets a session.
-            Self::Suspension | Self::Wipe | Self::Forget => 0,
-        }
-    }
-
     fn needs_ensemble(self) -> bool {
         matches!(self, Self::Partition | Self::Lag | Self::Wipe | Self::WakesAlone)
     }
@@ -318,18 +279,6 @@ impl Plan {
     pub fn is_prompt(&self) -> bool {
         use Fault::{Lag, OmitReply, Partition, Pause, Silence, Slow, Suspension};
         self.is_punctual() && !self.has_any(&[Lag, OmitReply, Partition, Pause, Silence, Slow, Suspension])
-    }
-
-    /// The same without one kind of faults.
-    pub fn without(mut self, fault: Fault) -> Self {
-        match fault {
-            Fault::Reap => self.reap_interval = REAP_INTERVAL,
-            Fault::Late => self.late = Lateness::default(),
-            Fault::Drop => self.dropped_of_256 = 0,
-            Fault::Forget => self.forgets = false,
-            _ => self.events.retain(|event| event.fault != fault),
-        }
-        self
     }
 }
 

@@ -4,31 +4,12 @@
 //! until all have who were in beside it; no one deletes the node of a member that is in; a wait at the gate ends when it is
 //! opened, and not before; no one is stuck; after a round in calm weather nothing is left, whatever was before.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
-use std::time::Duration;
-
-use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
 use zk_recipes::barriers::{Barrier, DoubleBarrier, Entered};
-use zk_recipes::testing::{Observed, ObservedKind};
-use zk_recipes::{Client, Error, Result};
 
-use super::{Recipe, all_done, expect_nothing, failed};
-use crate::chance;
-use crate::judge;
-use crate::log::{count, note, violation};
-use crate::machine::Machine;
-use crate::world::World;
+use super::prelude::*;
 
-pub(super) const RECIPE: Recipe = Recipe {
-    name: "barriers",
-    scenario: |world| Box::pin(play(world)),
-    paths: &[BARRIER, GATE],
-    operations: "entered",
-    ensembles: 1,
-    needs_3_6: false,
-};
+pub(super) const RECIPE: Recipe =
+    Recipe::new("barriers", |world| Box::pin(play(world)), &[BARRIER, GATE], "entered");
 
 const BARRIER: &str = "/barrier";
 const GATE: &str = "/gate";

@@ -4,30 +4,12 @@
 //! lead from one snapshot to the next, and always make a tree; in calm weather a cache is current, and is what the
 //! servers have soon after each change.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::rc::Rc;
-use std::time::Duration;
-
-use tokio::task::JoinHandle;
-use tokio::time::{sleep, timeout};
-use zk_recipes::Client;
 use zk_recipes::cache::{Cache, CacheEvent, CacheOptions, CachedNode, Change, Changes, Snapshot};
 
-use super::Recipe;
-use crate::chance;
-use crate::log::{count, note, violation};
-use crate::machine::Machine;
-use crate::world::World;
+use super::prelude::*;
 
-pub(super) const RECIPE: Recipe = Recipe {
-    name: "caches",
-    scenario: |world| Box::pin(play(world)),
-    paths: &[TREE],
-    operations: "events",
-    ensembles: 1,
-    needs_3_6: true,
-};
+pub(super) const RECIPE: Recipe =
+    Recipe { needs_3_6: true, ..Recipe::new("caches", |world| Box::pin(play(world)), &[TREE], "events") };
 
 const TREE: &str = "/tree";
 const KINDS: [Kind; 5] = [Kind::Tree, Kind::Children, Kind::Node, Kind::WithoutData, Kind::Filtered];

@@ -4,29 +4,16 @@
 //! weather, caches and providers show what is registered; an instance that outlasts its process is taken over by the
 //! next one; nothing is left.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
-
-use tokio::time::{sleep, timeout};
 use zk_recipes::discovery::{
     Registration, ServiceCache, ServiceDiscovery, ServiceInstance, ServiceProvider, ServiceType,
 };
 use zk_recipes::nodes::NodeState;
-use zk_recipes::{Client, Error};
 
-use super::{Recipe, all_done, expect_nothing, failed, of_old_session};
-use crate::chance;
-use crate::log::{count, violation};
-use crate::machine::Machine;
-use crate::world::World;
+use super::prelude::*;
 
 pub(super) const RECIPE: Recipe = Recipe {
-    name: "discovery",
-    scenario: |world| Box::pin(play(world)),
-    paths: &[SERVICE],
-    operations: "operations",
-    ensembles: 1,
     needs_3_6: true,
+    ..Recipe::new("discovery", |world| Box::pin(play(world)), &[SERVICE], "operations")
 };
 
 const BASE: &str = "/services";

@@ -5,32 +5,16 @@
 //! process runs the job whose clock is wrong; the record shows what was begun; in calm weather each run takes place;
 //! nothing is left.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, SystemTime};
+use std::sync::{Mutex, Weak};
+use std::time::SystemTime;
 
-use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::job::{JobOptions, JobRun, JobState, MissedRuns, ScheduledJob, UnfinishedRun};
-use zk_recipes::{Client, Error, LeaderOptions, Leadership};
 
-use super::Recipe;
-use crate::chance;
-use crate::log::{count, note, violation};
-use crate::machine::Machine;
-use crate::plan::{Fault, Plan};
-use crate::world::World;
+use super::prelude::*;
 
-pub(super) const RECIPE: Recipe = Recipe {
-    name: "jobs",
-    scenario: |world| Box::pin(play(world)),
-    // Who deletes the record has the job start anew.
-    paths: &["/j/leader"],
-    operations: "runs",
-    ensembles: 1,
-    needs_3_6: false,
-};
+// Who deletes the record has the job start anew.
+pub(super) const RECIPE: Recipe = Recipe::new("jobs", |world| Box::pin(play(world)), &["/j/leader"], "runs");
 
 const PATH: &str = "/j";
 /// That of all periods here.

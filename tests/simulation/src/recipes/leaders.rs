@@ -7,37 +7,19 @@
 mod latch;
 mod selector;
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
 use std::mem;
 use std::ops::Range;
-use std::sync::{Arc, Weak};
-use std::time::Duration;
+use std::sync::Weak;
 
 use tokio::sync::watch;
-use tokio::time::sleep;
-use zk_recipes::testing::{MemoryEnsemble, NodeInfo};
-use zk_recipes::{Client, LeaderOptions, Leadership, SuspectPolicy};
 
 use self::latch::Latch;
 use self::selector::Selector;
 use super::peers::{self, Held, Library, Peer};
-use super::{Recipe, all_done, expect_nothing, first_come_first_served};
-use crate::chance;
-use crate::judge;
-use crate::log::{count, note, violation};
-use crate::machine::Machine;
-use crate::plan::Fault;
-use crate::world::World;
+use super::prelude::*;
 
-pub(super) const RECIPE: Recipe = Recipe {
-    name: "leaders",
-    scenario: |world| Box::pin(play(world)),
-    paths: &[LATCHES, SELECTORS],
-    operations: "terms",
-    ensembles: 1,
-    needs_3_6: false,
-};
+pub(super) const RECIPE: Recipe =
+    Recipe::new("leaders", |world| Box::pin(play(world)), &[LATCHES, SELECTORS], "terms");
 
 const LATCHES: &str = "/l1";
 const SELECTORS: &str = "/l2";

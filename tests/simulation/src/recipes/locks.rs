@@ -4,36 +4,20 @@
 //! an earlier holder after one of a later; no node of a valid guard is deleted; no caller waits without need; nothing
 //! is left. What an operator takes away is excused until its holder must have heard of it.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::rc::{Rc, Weak};
-use std::sync::Arc;
-use std::time::Duration;
+use std::rc::Weak;
 
-use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::shared::SharedCount;
-use zk_recipes::{
-    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner,
-    ReadWriteLock, Result, Semaphore, SemaphoreMutex, SuspectPolicy, Ticket,
-};
 
+use super::number;
 use super::peers::{self, Held, Library, Peer};
-use super::{Recipe, all_done, expect_nothing, failed, first_come_first_served, number};
-use crate::chance;
-use crate::judge;
-use crate::log::{count, note, violation};
-use crate::machine::Machine;
-use crate::plan::Fault;
-use crate::world::World;
+use super::prelude::*;
 
-pub(super) const RECIPE: Recipe = Recipe {
-    name: "locks",
-    scenario: |world| Box::pin(play(world)),
-    paths: &["/a", "/c", "/s", "/sm", "/rw", "/x", "/s3", "/g", "/h", "/t", COUNTED],
-    operations: "acquired",
-    ensembles: 1,
-    needs_3_6: false,
-};
+pub(super) const RECIPE: Recipe = Recipe::new(
+    "locks",
+    |world| Box::pin(play(world)),
+    &["/a", "/c", "/s", "/sm", "/rw", "/x", "/s3", "/g", "/h", "/t", COUNTED],
+    "acquired",
+);
 
 /// A semaphore with as many permits as a shared count says.
 const COUNTED: &str = "/sc";

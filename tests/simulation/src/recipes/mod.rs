@@ -13,14 +13,34 @@ mod quorum;
 
 use std::fmt::Display;
 
-use futures_util::FutureExt;
-use futures_util::future::join_all;
-use tokio::task::JoinHandle;
-use zk_recipes::testing::{MemoryEnsemble, NodeInfo};
-use zk_recipes::{Client, Error};
+use self::prelude::*;
+use crate::world::Scenario;
 
-use crate::log::{count, note, violation};
-use crate::world::{Scenario, World};
+/// What most recipes are played and judged with.
+mod prelude {
+    pub(super) use std::cell::{Cell, RefCell};
+    pub(super) use std::collections::{BTreeMap, BTreeSet};
+    pub(super) use std::rc::Rc;
+    pub(super) use std::sync::Arc;
+    pub(super) use std::time::Duration;
+
+    pub(super) use futures_util::FutureExt;
+    pub(super) use futures_util::future::join_all;
+    pub(super) use tokio::task::JoinHandle;
+    pub(super) use tokio::time::{Instant, sleep, sleep_until, timeout, timeout_at};
+    pub(super) use zk_recipes::testing::{MemoryEnsemble, NodeInfo, Observed, ObservedKind};
+    pub(super) use zk_recipes::zookeeper_client as zk;
+    pub(super) use zk_recipes::*;
+
+    pub(super) use super::{
+        Recipe, all_done, expect_nothing, failed, first_come_first_served, is_there, of_old_session,
+    };
+    pub(super) use crate::log::{count, note, violation};
+    pub(super) use crate::machine::Machine;
+    pub(super) use crate::plan::{Fault, Plan};
+    pub(super) use crate::world::World;
+    pub(super) use crate::{chance, judge};
+}
 
 /// A recipe that can be played.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +71,15 @@ pub const ALL: [Recipe; 9] = [
 ];
 
 impl Recipe {
+    const fn new(
+        name: &'static str,
+        scenario: Scenario,
+        paths: &'static [&'static str],
+        operations: &'static str,
+    ) -> Self {
+        Self { name, scenario, paths, operations, ensembles: 1, needs_3_6: false }
+    }
+
     pub fn of_name(name: &str) -> Option<Self> {
         ALL.into_iter().find(|recipe| recipe.name == name)
     }

@@ -4,34 +4,14 @@
 //! operator or the end of its session; data that were confirmed were written; it comes back; what was closed is gone;
 //! who has joined is a member for all; who watches a group sees its members; nothing is left.
 
-use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
-use std::time::Duration;
-
-use tokio::time::{sleep, timeout};
 use zk_recipes::nodes::{
     Group, GroupMember, Members, NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions,
 };
-use zk_recipes::testing::ObservedKind;
-use zk_recipes::{Client, Error, Watch};
 
-use super::{Recipe, all_done, expect_nothing, failed, of_old_session};
-use crate::chance;
-use crate::judge;
-use crate::log::{count, violation};
-use crate::machine::Machine;
-use crate::plan::Fault;
-use crate::world::World;
+use super::prelude::*;
 
-pub(super) const RECIPE: Recipe = Recipe {
-    name: "nodes",
-    scenario: |world| Box::pin(play(world)),
-    paths: &[NODES, GROUP],
-    operations: "operations",
-    ensembles: 1,
-    needs_3_6: false,
-};
+pub(super) const RECIPE: Recipe =
+    Recipe::new("nodes", |world| Box::pin(play(world)), &[NODES, GROUP], "operations");
 
 const NODES: &str = "/nodes";
 const GROUP: &str = "/group";

@@ -4,34 +4,16 @@
 //! every change before; ids are unique, and rise in a process; a value is replaced by one other only; who watches sees
 //! the last value; no call waits without need.
 
-use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::time::Duration;
 
-use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::atomic::{AtomicOptions, CachedAtomicLong, DistributedAtomicLong, DistributedAtomicValue};
 use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
-use zk_recipes::zookeeper_client as zk;
-use zk_recipes::{Client, Error, Result, Watch};
 
-use super::{Recipe, all_done, expect_nothing, failed, number};
-use crate::chance;
-use crate::judge;
-use crate::log::{count, violation};
-use crate::machine::Machine;
-use crate::plan::Fault;
-use crate::world::World;
+use super::number;
+use super::prelude::*;
 
-pub(super) const RECIPE: Recipe = Recipe {
-    name: "numbers",
-    scenario: |world| Box::pin(play(world)),
-    // Whoever deletes a number has lost it.
-    paths: &[LOCK],
-    operations: "changes",
-    ensembles: 1,
-    needs_3_6: false,
-};
+// Whoever deletes a number has lost it.
+pub(super) const RECIPE: Recipe = Recipe::new("numbers", |world| Box::pin(play(world)), &[LOCK], "changes");
 
 const LOCK: &str = "/lock-of-a-number";
 const LONGEST: Duration = Duration::from_secs(60);

@@ -2,23 +2,12 @@
 //!
 //! What they hold, they hold as long as its node is there.
 
-use std::cell::Cell;
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
-use std::rc::Rc;
-use std::time::Duration;
 
-use futures_util::FutureExt;
 use futures_util::future::select;
-use tokio::time::{Instant, sleep, timeout_at};
-use zk_recipes::testing::MemoryEnsemble;
-use zk_recipes::zookeeper_client as zk;
-use zk_recipes::{Client, Error};
 
-use super::is_there;
-use crate::log::violation;
-use crate::machine::Machine;
-use crate::world::World;
+use super::prelude::*;
 
 /// A library of others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

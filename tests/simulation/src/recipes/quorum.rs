@@ -3,30 +3,13 @@
 //! Promised are: no two valid guards; each is valid when it is handed out, and for as long as it says; tokens that grow
 //! on each ensemble; no node of a valid guard is deleted; no caller waits without need; nothing is left.
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::rc::{Rc, Weak};
-use std::time::Duration;
+use std::rc::Weak;
 
-use futures_util::future::join_all;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
-use zk_recipes::{Client, Ensembles, Error, QuorumGuard, QuorumLock, Result};
-
-use super::{Recipe, all_done, failed};
-use crate::chance;
-use crate::judge;
-use crate::log::{count, note, violation};
-use crate::machine::Machine;
-use crate::plan::Fault;
-use crate::world::World;
+use super::prelude::*;
 
 pub(super) const RECIPE: Recipe = Recipe {
-    name: "quorum",
-    scenario: |world| Box::pin(play(world)),
-    paths: &[PATH],
-    operations: "acquired",
     ensembles: NAMES.len(),
-    needs_3_6: false,
+    ..Recipe::new("quorum", |world| Box::pin(play(world)), &[PATH], "acquired")
 };
 
 const PATH: &str = "/q";

@@ -72,7 +72,7 @@ struct Scene {
 
 impl Stage {
     pub(crate) async fn start(world: World, kind: Kind) -> Self {
-        let proxy = Proxy::before(&world, 0).await;
+        let proxy = Proxy::before(&world, world.servers().clone(), "10.1.0.1:2181").await;
         let others = world.machines()[1].client().await;
         let bystander = others.zookeeper().await.unwrap();
         sleep(SESSION_TIMEOUT).await;
@@ -86,7 +86,7 @@ impl Stage {
     async fn scene(&self) -> Scene {
         let runtime = CancellationToken::new();
         let its = runtime.clone();
-        let client = self.proxy.client(&self.world, |builder| {
+        let client = self.proxy.connect(|builder| {
             builder
                 .wrap_tasks(move |task| Box::pin(its.clone().run_until_cancelled_owned(task).map(drop)))
                 .session_timeout(SESSION_TIMEOUT)

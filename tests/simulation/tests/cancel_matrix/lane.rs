@@ -117,12 +117,12 @@ const LAST_SEARCH: Duration = Duration::from_secs(120);
 
 impl Lane {
     pub(crate) async fn start(world: World, kind: Kind, operation: Operation) -> Self {
-        let proxy = Proxy::before(&world, 0).await;
+        let proxy = Proxy::before(&world, world.servers().clone(), "10.1.0.1:2181").await;
         let others = world.machines()[1].client().await;
         let bystander = others.zookeeper().await.unwrap();
         sleep(SETTLED).await;
         let tasks_besides = tasks_now();
-        let client = proxy.client(&world, |builder| {
+        let client = proxy.connect(|builder| {
             // Long, so that a session is not kept alive by requests that a case does not expect.
             let builder = builder.session_timeout(Duration::from_secs(30));
             builder.retry_policy(RetryPolicy::n_times(1000, Duration::from_millis(5)))

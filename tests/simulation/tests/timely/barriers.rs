@@ -1,26 +1,15 @@
 //! Barriers with bad luck: what is lost, late, hidden, or of another size. Each member counts once, and only while
 //! it is there.
 
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::barriers::{Barrier, DoubleBarrier, Entered};
-use zk_recipes::testing::{Fate, Request, Traffic};
-use zk_recipes::zookeeper_client as zk;
-use zk_recipes::{
-    Acl, AuthId, Client, ClientBuilder, ConnectionState, Error, Permission, Result, RetryPolicy,
-};
-use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, SESSION, ends, play, poll_once, usual, within};
+use super::prelude::*;
 
 const PATH: &str = "/barriers/d";
 const READY: &str = "/barriers/d/ready";
-const BRIEF: Duration = Duration::from_millis(300);
+const BRIEF: Duration = ms(300);
 /// What must happen at once, happens within this time, in which a connection may have to be made.
-const SOON: Duration = Duration::from_millis(500);
+const SOON: Duration = ms(500);
 /// By which a session is ended.
 const CLOSE_SESSION: Request = Request::Other(-11);
 
@@ -35,16 +24,14 @@ fn private(builder: ClientBuilder, who: &str) -> ClientBuilder {
     builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()))
 }
 
-async fn far(world: &World, proxy: &Proxy) -> Client {
-    proxy.client(world, usual).await
+async fn near<const N: usize>(stage: &Stage) -> [Client; N] {
+    let connecting = (0..N).map(|number| stage.connect(number % stage.machines().len(), usual));
+    join_all(connecting).await.try_into().unwrap()
 }
 
-async fn near<const N: usize>(world: &World) -> [Client; N] {
-    let connecting = (0..N).map(|number| async move {
-        let machine = &world.machines()[number % world.machines().len()];
-        machine.connect(usual(machine.builder()), &world.address_of(0)).await
-    });
-    join_all(connecting).await.try_into().unwrap()
+async fn far_and_near<const N: usize>(stage: &Stage) -> (Proxy, Client, [Client; N]) {
+    let (proxy, far) = stage.far(usual).await;
+    (proxy, far, near(stage).await)
 }
 
 fn double_barrier(client: &Client, members: usize) -> DoubleBarrier {
@@ -71,26 +58,21 @@ async fn entered<const N: usize>(clients: [&Client; N]) -> [Entered; N] {
     all.try_into().unwrap()
 }
 
-fn children(world: &World) -> Vec<String> {
-    world.servers().children(PATH).unwrap_or_default()
+fn children(stage: &Stage) -> Vec<String> {
+    stage.servers().children(PATH).unwrap_or_default()
 }
 
 /// After what is under way.
-async fn queue_of(world: &World, length: usize) -> Vec<String> {
+async fn queue_of(stage: &Stage, length: usize) -> Vec<String> {
     sleep(A_MOMENT).await;
-    let children = children(world);
+    let children = children(stage);
     assert_eq!(children.len(), length, "{children:?}");
     children
 }
 
-async fn connected_again(client: &Client) {
-    let mut connection = client.watch_connection();
-    within(connection.wait_for(|state| state.is_connected())).await.unwrap();
-}
-
-fn make_path(world: &World) {
+fn make_path(stage: &Stage) {
     for path in ["/barriers", PATH] {
-        assert!(world.servers().create(path, b"", true));
+        assert!(stage.servers().create(path, b"", true));
     }
 }
 
@@ -98,18 +80,18 @@ fn make_path(world: &World) {
 
 /// A member loses the connection from right after it was let in until it has left, or once then and once as it leaves. The
 /// next round begins meanwhile.
-async fn leaves_badly_connected(world: World, loses_it_twice: bool) {
-    let proxy = Proxy::before(&world, 0).await;
-    let (slow, [other, third, fourth]) = (far(&world, &proxy).await, near(&world).await);
+#[history(false, true)]
+async fn who_leaves_badly_connected_does_not_wait_for_the_next_round(stage: Stage, loses_it_twice: bool) {
+    let (proxy, slow, [other, third, fourth]) = far_and_near(&stage).await;
     let slow_enters = enter_in_task(&slow, 2);
-    queue_of(&world, 1).await;
+    queue_of(&stage, 1).await;
     let fate = if loses_it_twice { Fate::LoseRequest } else { Fate::HoldReply };
     let mut lost = proxy.intercept(Request::Exists, fate);
     let last = outcome("both are there", enter_in_task(&other, 2)).await;
     let first = outcome("both are there", slow_enters).await;
     within(lost.happened()).await;
     if loses_it_twice {
-        connected_again(&slow).await;
+        connected(&slow).await;
         // It works for a while.
         sleep(2 * BRIEF).await;
         lost = proxy.intercept(Request::Exists, Fate::HoldReply);
@@ -118,59 +100,44 @@ async fn leaves_badly_connected(world: World, loses_it_twice: bool) {
     within(lost.happened()).await;
     // The connection is given up as silent.
     sleep(SESSION / 2).await;
-    queue_of(&world, 2).await;
+    queue_of(&stage, 2).await;
     within(last.leave()).await.unwrap();
-    queue_of(&world, 0).await;
-    let next = entered([&third, &fourth]).await;
+    queue_of(&stage, 0).await;
+    let _next = entered([&third, &fourth]).await;
     proxy.cut();
     outcome("its own round is over", leaving).await;
-    drop(next);
-    ends(&world, [slow, other, third, fourth]).await;
-}
-
-#[test]
-fn who_loses_the_connection_twice_does_not_wait_for_the_next_round() {
-    play(|world| leaves_badly_connected(world, true));
-}
-
-#[test]
-fn who_leaves_at_once_as_the_connection_is_lost_does_not_wait_for_the_next_round() {
-    play(|world| leaves_badly_connected(world, false));
 }
 
 /// A leave first looks up the round. It gives that up when the session ends.
-#[test]
-fn who_does_not_know_its_round_leaves_until_its_session_is_over() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let slow = proxy.client(&world, |builder| usual(builder).retry_policy(RetryPolicy::forever(BRIEF)));
-        let (slow, [other]) = (slow.await, near(&world).await);
-        let slow_enters = enter_in_task(&slow, 2);
-        queue_of(&world, 1).await;
-        let lost = proxy.intercept(Request::Exists, Fate::LoseRequest);
-        let last = outcome("both are there", enter_in_task(&other, 2)).await;
-        let first = outcome("both are there", slow_enters).await;
-        within(lost.happened()).await;
-        proxy.cut_off();
-        let error = timeout(2 * SESSION, first.leave()).await.expect("it ends").unwrap_err();
-        assert!(matches!(error, Error::MemberLost { .. }), "{error}");
-        proxy.refuse_connections(false);
-        connected_again(&slow).await;
-        within(last.leave()).await.unwrap();
-        ends(&world, [slow, other]).await;
-    });
+#[history]
+async fn who_does_not_know_its_round_leaves_until_its_session_is_over(stage: Stage) {
+    let proxy = stage.proxy(0).await;
+    let slow = proxy.client(|builder| usual(builder).retry_policy(RetryPolicy::forever(BRIEF)));
+    let (slow, [other]) = (slow.await, near(&stage).await);
+    let slow_enters = enter_in_task(&slow, 2);
+    queue_of(&stage, 1).await;
+    let lost = proxy.intercept(Request::Exists, Fate::LoseRequest);
+    let last = outcome("both are there", enter_in_task(&other, 2)).await;
+    let first = outcome("both are there", slow_enters).await;
+    within(lost.happened()).await;
+    proxy.cut_off();
+    let error = timeout(2 * SESSION, first.leave()).await.expect("it ends").unwrap_err();
+    assert!(matches!(error, Error::MemberLost { .. }), "{error}");
+    proxy.refuse_connections(false);
+    connected(&slow).await;
+    within(last.leave()).await.unwrap();
 }
 
 /// Both enter and leave ten times; one of both is far away.
-async fn have_ten_rounds(world: World, are_hidden: bool) {
-    let proxy = Proxy::before(&world, 0).await;
+#[history(false, true)]
+async fn members_that_are_far_have_one_round_after_the_other(stage: Stage, are_hidden: bool) {
+    let proxy = stage.proxy(0).await;
     let with = |builder, who| if are_hidden { private(builder, who) } else { usual(builder) };
-    let machine = &world.machines()[1];
     let clients = [
-        proxy.client(&world, |builder| with(builder, "far")).await,
-        machine.connect(with(machine.builder(), "near"), &world.address_of(0)).await,
+        proxy.client(|builder| with(builder, "far")).await,
+        stage.connect(1, |builder| with(builder, "near")).await,
     ];
-    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(20)));
+    proxy.set_traffic(Traffic::pass().delay(ms(20)));
     let rounds = clients.each_ref().map(async |client| {
         for round in 0..10 {
             let entered = soon(&format!("enter {round}"), double_barrier(client, 2).enter()).await.unwrap();
@@ -179,311 +146,264 @@ async fn have_ten_rounds(world: World, are_hidden: bool) {
     });
     join_all(rounds).await;
     proxy.set_traffic(Traffic::pass());
-    ends(&world, clients).await;
 }
 
-#[test]
-fn members_that_are_far_have_one_round_after_the_other() {
-    play(|world| have_ten_rounds(world, false));
-    play(|world| have_ten_rounds(world, true));
-}
-
-#[test]
-fn who_leaves_does_not_wait_for_one_of_the_next_round_that_may_not_be_read() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let machine = &world.machines()[1];
-        let slow = proxy.client(&world, |builder| private(builder, "slow")).await;
-        let other = machine.connect(private(machine.builder(), "other"), &world.address_of(0)).await;
-        let [first, last] = entered([&slow, &other]).await;
-        let held = proxy.intercept(Request::Delete, Fate::HoldReply);
-        let leaving = leave_in_task(first);
-        within(held.happened()).await;
-        within(last.leave()).await.unwrap();
-        let next = enter_in_task(&other, 2);
-        queue_of(&world, 1).await;
-        held.release();
-        outcome("its own round is over", leaving).await;
-        next.abort();
-        ends(&world, [slow, other]).await;
-    });
+#[history]
+async fn who_leaves_does_not_wait_for_one_of_the_next_round_that_may_not_be_read(stage: Stage) {
+    let (proxy, slow) = stage.far(|builder| private(builder, "slow")).await;
+    let other = stage.connect(1, |builder| private(builder, "other")).await;
+    let [first, last] = entered([&slow, &other]).await;
+    let held = proxy.intercept(Request::Delete, Fate::HoldReply);
+    let leaving = leave_in_task(first);
+    within(held.happened()).await;
+    within(last.leave()).await.unwrap();
+    let next = enter_in_task(&other, 2);
+    queue_of(&stage, 1).await;
+    held.release();
+    outcome("its own round is over", leaving).await;
+    next.abort();
 }
 
 // It is let in with fewer than it was told.
-#[test]
-fn leaving_costs_no_request_for_each_member_of_the_next_round() {
+#[history]
+async fn leaving_costs_no_request_for_each_member_of_the_next_round(stage: Stage) {
     const MANY: usize = 300;
-    const ROUND_TRIP: Duration = Duration::from_millis(100);
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let (one, [other, many]) = (far(&world, &proxy).await, near(&world).await);
-        let [first, last] = entered([&one, &other]).await;
-        let held = proxy.intercept(Request::Delete, Fate::HoldReply);
-        let leaving = leave_in_task(first);
-        within(held.happened()).await;
-        within(last.leave()).await.unwrap();
-        let next: Vec<_> = (0..MANY).map(|_| enter_in_task(&many, 2 * MANY)).collect();
-        queue_of(&world, MANY).await;
-        proxy.set_traffic(Traffic::pass().delay(ROUND_TRIP / 2));
-        proxy.take_requests();
-        let begun = Instant::now();
-        held.release();
-        within(leaving).await.unwrap().unwrap();
-        let took = begun.elapsed();
-        sleep(10 * ROUND_TRIP).await;
-        let requests = proxy.take_requests().len();
-        assert!(
-            requests < MANY / 10 && took < 5 * ROUND_TRIP,
-            "{requests} requests in {took:?}, at {ROUND_TRIP:?} a round trip"
-        );
-        next.iter().for_each(JoinHandle::abort);
-        proxy.set_traffic(Traffic::pass());
-        sleep(SOON).await;
-        ends(&world, [one, other, many]).await;
-    });
+    const ROUND_TRIP: Duration = ms(100);
+    let (proxy, one, [other, many]) = far_and_near(&stage).await;
+    let [first, last] = entered([&one, &other]).await;
+    let held = proxy.intercept(Request::Delete, Fate::HoldReply);
+    let leaving = leave_in_task(first);
+    within(held.happened()).await;
+    within(last.leave()).await.unwrap();
+    let next: Vec<_> = (0..MANY).map(|_| enter_in_task(&many, 2 * MANY)).collect();
+    queue_of(&stage, MANY).await;
+    proxy.set_traffic(Traffic::pass().delay(ROUND_TRIP / 2));
+    proxy.take_requests();
+    let begun = Instant::now();
+    held.release();
+    within(leaving).await.unwrap().unwrap();
+    let took = begun.elapsed();
+    sleep(10 * ROUND_TRIP).await;
+    let requests = proxy.take_requests().len();
+    assert!(
+        requests < MANY / 10 && took < 5 * ROUND_TRIP,
+        "{requests} requests in {took:?}, at {ROUND_TRIP:?} a round trip"
+    );
+    next.iter().for_each(JoinHandle::abort);
+    proxy.set_traffic(Traffic::pass());
+    sleep(SOON).await;
 }
 
 // Whoever enters while a member is in joins that round, also one of Curator, which does not write `ready`.
-#[test]
-fn who_leaves_waits_for_one_of_curators_that_has_come_late() {
-    play(async |world| {
-        let [one, other, third] = near(&world).await;
-        let [first, last] = entered([&one, &other]).await;
-        assert!(world.servers().node(READY).is_some(), "so it is in");
-        let node = format!("{PATH}/2a7b3a7c-6d5e-4a43-8a53-0b8d4a2f8f11");
-        let curators = third.zookeeper().await.unwrap();
-        let ephemeral = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
-        curators.create(&node, b"", &ephemeral).await.unwrap();
-        drop(last);
-        queue_of(&world, 3).await;
-        let leaving = leave_in_task(first);
-        queue_of(&world, 2).await;
-        sleep(2 * SESSION).await;
-        assert!(!leaving.is_finished(), "the one of Curator's is still in");
-        curators.delete(&node, None).await.unwrap();
-        outcome("all have left", leaving).await;
-        drop(curators);
-        ends(&world, [one, other, third]).await;
-    });
+#[history]
+async fn who_leaves_waits_for_one_of_curators_that_has_come_late(stage: Stage) {
+    let [one, other, third] = near(&stage).await;
+    let [first, last] = entered([&one, &other]).await;
+    assert!(stage.servers().node(READY).is_some(), "so it is in");
+    let node = format!("{PATH}/2a7b3a7c-6d5e-4a43-8a53-0b8d4a2f8f11");
+    let curators = third.zookeeper().await.unwrap();
+    let ephemeral = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+    curators.create(&node, b"", &ephemeral).await.unwrap();
+    drop(last);
+    queue_of(&stage, 3).await;
+    let leaving = leave_in_task(first);
+    queue_of(&stage, 2).await;
+    sleep(2 * SESSION).await;
+    assert!(!leaving.is_finished(), "the one of Curator's is still in");
+    curators.delete(&node, None).await.unwrap();
+    outcome("all have left", leaving).await;
 }
 
 // One comes as another one joins, and takes `ready` for stale, since the member that let both in is gone by then.
-#[test]
-fn who_leaves_waits_for_one_that_has_joined_before_ready_was_replaced() {
-    play(async |world| {
-        let proxies = join_all((1..=3).map(|number| Proxy::one_of(&world, 0, number))).await;
-        let clients = join_all(proxies.iter().map(|proxy| far(&world, proxy))).await;
-        let [other] = near(&world).await;
-        let [first, last] = entered([&clients[0], &other]).await;
-        sleep(A_MOMENT).await;
-        let leaving = leave_in_task(first);
-        queue_of(&world, 2).await;
-        // It hears late of what happens.
-        proxies[0].set_traffic(Traffic::black_hole_to_client());
-        // This one has looked at the others, and is about to join.
-        let held = proxies[1].intercept_after(3, Fate::HoldReply);
-        let joining = enter_in_task(&clients[1], 2);
-        within(held.happened()).await;
-        queue_of(&world, 3).await;
-        // This one has seen the old `ready`.
-        let seen = proxies[2].intercept_after(2, Fate::HoldReply);
-        let replacing = enter_in_task(&clients[2], 2);
-        within(seen.happened()).await;
-        queue_of(&world, 4).await;
-        held.release();
-        let joined = outcome("it joins", joining).await;
-        drop(last);
-        queue_of(&world, 3).await;
-        seen.release();
-        let replaced = outcome("it replaces", replacing).await;
-        proxies[0].set_traffic(Traffic::pass());
-        sleep(4 * BRIEF).await;
-        assert!(!leaving.is_finished(), "one that has joined is still in");
-        within(joined.leave_within(BRIEF)).await.unwrap();
-        leaving.abort();
-        drop(replaced);
-        ends(&world, clients.into_iter().chain([other])).await;
-    });
+#[history]
+async fn who_leaves_waits_for_one_that_has_joined_before_ready_was_replaced(stage: Stage) {
+    let proxies = join_all((1..=3).map(|number| stage.proxy_of(0, number))).await;
+    let clients = join_all(proxies.iter().map(|proxy| proxy.client(usual))).await;
+    let [other] = near(&stage).await;
+    let [first, last] = entered([&clients[0], &other]).await;
+    sleep(A_MOMENT).await;
+    let leaving = leave_in_task(first);
+    queue_of(&stage, 2).await;
+    // It hears late of what happens.
+    proxies[0].set_traffic(Traffic::black_hole_to_client());
+    // This one has looked at the others, and is about to join.
+    let held = proxies[1].intercept_after(3, Fate::HoldReply);
+    let joining = enter_in_task(&clients[1], 2);
+    within(held.happened()).await;
+    queue_of(&stage, 3).await;
+    // This one has seen the old `ready`.
+    let seen = proxies[2].intercept_after(2, Fate::HoldReply);
+    let replacing = enter_in_task(&clients[2], 2);
+    within(seen.happened()).await;
+    queue_of(&stage, 4).await;
+    held.release();
+    let joined = outcome("it joins", joining).await;
+    drop(last);
+    queue_of(&stage, 3).await;
+    seen.release();
+    let _replaced = outcome("it replaces", replacing).await;
+    proxies[0].set_traffic(Traffic::pass());
+    sleep(4 * BRIEF).await;
+    assert!(!leaving.is_finished(), "one that has joined is still in");
+    within(joined.leave_within(BRIEF)).await.unwrap();
+    leaving.abort();
 }
 
 // --- Who is let in ---
 
-#[test]
-fn who_is_polled_late_is_let_in_after_another_connection() {
-    play(async |world| {
-        make_path(&world);
-        for cuts in [0, 1, 2] {
-            let proxy = Proxy::before(&world, 0).await;
-            let (late, [other]) = (far(&world, &proxy).await, near(&world).await);
-            let barrier = double_barrier(&late, 2);
-            let mut entering = Box::pin(barrier.enter());
-            let replies = proxy.replies_seen();
-            assert!(poll_once(&mut entering).is_pending());
-            queue_of(&world, 1).await;
-            assert!(proxy.replies_seen() >= replies + 3, "the replies are there");
-            for _ in 0..cuts {
-                proxy.cut();
-                sleep(BRIEF).await;
-                connected_again(&late).await;
-            }
-            let entered = within(double_barrier(&other, 2).enter()).await.unwrap();
-            let in_late = soon("both are there", entering).await.unwrap();
-            let leaving = leave_in_task(entered);
-            soon("both leave", in_late.leave()).await.unwrap();
-            outcome("both leave", leaving).await;
-            queue_of(&world, 0).await;
-            late.close().await;
-            other.close().await;
+#[history]
+async fn who_is_polled_late_is_let_in_after_another_connection(stage: Stage) {
+    make_path(&stage);
+    for cuts in [0, 1, 2] {
+        let (proxy, late, [other]) = far_and_near(&stage).await;
+        let barrier = double_barrier(&late, 2);
+        let mut entering = Box::pin(barrier.enter());
+        let replies = proxy.replies_seen();
+        assert!(poll_once(&mut entering).is_pending());
+        queue_of(&stage, 1).await;
+        assert!(proxy.replies_seen() >= replies + 3, "the replies are there");
+        for _ in 0..cuts {
+            proxy.cut();
+            sleep(BRIEF).await;
+            connected(&late).await;
         }
-        ends(&world, []).await;
-    });
+        let entered = within(double_barrier(&other, 2).enter()).await.unwrap();
+        let in_late = soon("both are there", entering).await.unwrap();
+        let leaving = leave_in_task(entered);
+        soon("both leave", in_late.leave()).await.unwrap();
+        outcome("both leave", leaving).await;
+        queue_of(&stage, 0).await;
+        late.close().await;
+        other.close().await;
+    }
 }
 
 // The event of the first one's watch arrives when the second one has already looked.
-#[test]
-fn nobody_is_let_in_by_an_event_of_before_it_came() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let (shared, others) = (far(&world, &proxy).await, near::<2>(&world).await);
-        let first = enter_in_task(&shared, 3);
-        queue_of(&world, 1).await;
-        proxy.set_traffic(Traffic::black_hole_to_client());
-        for opening in others.each_ref().map(|client| enter_in_task(client, 3)) {
-            drop(within(opening).await.unwrap().unwrap());
-        }
-        queue_of(&world, 2).await;
-        world.servers().delete(READY);
-        let second = enter_in_task(&shared, 3);
-        queue_of(&world, 2).await;
-        proxy.set_traffic(Traffic::pass());
-        let first = outcome("it was let in", first).await;
-        sleep(2 * SESSION).await;
-        assert!(!second.is_finished(), "there are two of three");
-        second.abort();
-        drop(first);
-        ends(&world, others.into_iter().chain([shared])).await;
-    });
+#[history]
+async fn nobody_is_let_in_by_an_event_of_before_it_came(stage: Stage) {
+    let proxy = stage.proxy(0).await;
+    let (shared, others) = (proxy.client(usual).await, near::<2>(&stage).await);
+    let first = enter_in_task(&shared, 3);
+    queue_of(&stage, 1).await;
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    for opening in others.each_ref().map(|client| enter_in_task(client, 3)) {
+        drop(within(opening).await.unwrap().unwrap());
+    }
+    queue_of(&stage, 2).await;
+    stage.servers().delete(READY);
+    let second = enter_in_task(&shared, 3);
+    queue_of(&stage, 2).await;
+    proxy.set_traffic(Traffic::pass());
+    let _first = outcome("it was let in", first).await;
+    sleep(2 * SESSION).await;
+    assert!(!second.is_finished(), "there are two of three");
+    second.abort();
 }
 
-#[test]
-fn many_that_give_up_at_once_do_not_count_and_leave_nothing() {
+#[history]
+async fn many_that_give_up_at_once_do_not_count_and_leave_nothing(stage: Stage) {
     const MANY: usize = 300;
-    play(async |world| {
-        for cuts in [false, true] {
-            let proxy = Proxy::before(&world, 0).await;
-            let client = far(&world, &proxy).await;
-            let all: Vec<_> = (0..MANY).map(|_| enter_in_task(&client, 2 * MANY)).collect();
-            queue_of(&world, MANY).await;
-            proxy.set_traffic(Traffic::black_hole());
-            all.iter().for_each(JoinHandle::abort);
-            for entering in all {
-                assert!(entering.await.unwrap_err().is_cancelled());
-            }
-            let alone = enter_in_task(&client, 2);
-            sleep(BRIEF).await;
-            if cuts {
-                proxy.cut();
-            }
-            proxy.take_requests();
-            proxy.set_traffic(Traffic::pass());
-            sleep(SOON).await;
-            queue_of(&world, 1).await;
-            let requests = proxy.take_requests().len();
-            assert!(requests < 5 * MANY, "{requests} requests");
-            assert!(!alone.is_finished(), "let in alone");
-            alone.abort();
-            queue_of(&world, 0).await;
-            client.close().await;
+    for cuts in [false, true] {
+        let (proxy, client) = stage.far(usual).await;
+        let all: Vec<_> = (0..MANY).map(|_| enter_in_task(&client, 2 * MANY)).collect();
+        queue_of(&stage, MANY).await;
+        proxy.set_traffic(Traffic::black_hole());
+        all.iter().for_each(JoinHandle::abort);
+        for entering in all {
+            assert!(entering.await.unwrap_err().is_cancelled());
         }
-        ends(&world, []).await;
-    });
+        let alone = enter_in_task(&client, 2);
+        sleep(BRIEF).await;
+        if cuts {
+            proxy.cut();
+        }
+        proxy.take_requests();
+        proxy.set_traffic(Traffic::pass());
+        sleep(SOON).await;
+        queue_of(&stage, 1).await;
+        let requests = proxy.take_requests().len();
+        assert!(requests < 5 * MANY, "{requests} requests");
+        assert!(!alone.is_finished(), "let in alone");
+        alone.abort();
+        queue_of(&stage, 0).await;
+        client.close().await;
+    }
 }
 
 // All come at once, and find a `ready` that was left behind.
-#[test]
-fn many_that_find_a_stale_ready_are_let_in_at_a_bounded_cost() {
-    play(async |world| {
-        for (clients, each) in [(1, 60), (10, 6)] {
-            let proxy = Proxy::before(&world, 0).await;
-            make_path(&world);
-            assert!(world.servers().create(READY, b"", false));
-            let members = join_all((0..clients).map(|_| far(&world, &proxy))).await;
-            proxy.take_requests();
-            let all = clients * each;
-            let entering: Vec<_> =
-                (0..all).map(|member| enter_in_task(&members[member / each], all)).collect();
-            let entered = join_all(entering.into_iter().map(|it| outcome("all are there", it))).await;
-            sleep(BRIEF).await;
-            let requests = proxy.take_requests();
-            let writes = requests.iter().filter(|request| **request == Request::Multi).count();
-            // Each looks at all that are there.
-            assert!(
-                requests.len() < all * (all + 20) && writes < all / 2,
-                "{} requests, {writes} writes",
-                requests.len()
-            );
-            let leaving: Vec<_> = entered.into_iter().map(leave_in_task).collect();
-            join_all(leaving.into_iter().map(|it| outcome("all leave", it))).await;
-            sleep(BRIEF).await;
-            assert!(proxy.requests_seen() < 20 * all, "{} requests to leave", proxy.requests_seen());
-            queue_of(&world, 0).await;
-            join_all(members.iter().map(Client::close)).await;
-        }
-        ends(&world, []).await;
-    });
+#[history]
+async fn many_that_find_a_stale_ready_are_let_in_at_a_bounded_cost(stage: Stage) {
+    for (clients, each) in [(1, 60), (10, 6)] {
+        let proxy = stage.proxy(0).await;
+        make_path(&stage);
+        assert!(stage.servers().create(READY, b"", false));
+        let members = join_all((0..clients).map(|_| proxy.client(usual))).await;
+        proxy.take_requests();
+        let all = clients * each;
+        let entering: Vec<_> = (0..all).map(|member| enter_in_task(&members[member / each], all)).collect();
+        let entered = join_all(entering.into_iter().map(|it| outcome("all are there", it))).await;
+        sleep(BRIEF).await;
+        let requests = proxy.take_requests();
+        let writes = requests.iter().filter(|request| **request == Request::Multi).count();
+        // Each looks at all that are there.
+        assert!(
+            requests.len() < all * (all + 20) && writes < all / 2,
+            "{} requests, {writes} writes",
+            requests.len()
+        );
+        let leaving: Vec<_> = entered.into_iter().map(leave_in_task).collect();
+        join_all(leaving.into_iter().map(|it| outcome("all leave", it))).await;
+        sleep(BRIEF).await;
+        assert!(proxy.requests_seen() < 20 * all, "{} requests to leave", proxy.requests_seen());
+        queue_of(&stage, 0).await;
+        join_all(members.iter().map(Client::close)).await;
+    }
 }
 
 // Nothing but the watches is needed while nothing happens.
-#[test]
-fn waiting_takes_no_requests() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let (client, [other]) = (far(&world, &proxy).await, near(&world).await);
-        let waiting = enter_in_task(&client, 2);
-        queue_of(&world, 1).await;
-        proxy.take_requests();
-        sleep(2 * SESSION).await;
-        let enters = proxy.take_requests();
-        let others = outcome("both are there", enter_in_task(&other, 2)).await;
-        let leaving = leave_in_task(outcome("both are there", waiting).await);
-        queue_of(&world, 2).await;
-        proxy.take_requests();
-        sleep(2 * SESSION).await;
-        let leaves = proxy.take_requests();
-        let is_idle = |requests: &[Request]| requests.iter().all(|request| *request == Request::Confirm);
-        assert!(is_idle(&enters) && is_idle(&leaves), "{enters:?}, {leaves:?}");
-        drop(others);
-        outcome("both leave", leaving).await;
-        ends(&world, [client, other]).await;
-    });
+#[history]
+async fn waiting_takes_no_requests(stage: Stage) {
+    let (proxy, client, [other]) = far_and_near(&stage).await;
+    let waiting = enter_in_task(&client, 2);
+    queue_of(&stage, 1).await;
+    proxy.take_requests();
+    sleep(2 * SESSION).await;
+    let enters = proxy.take_requests();
+    let others = outcome("both are there", enter_in_task(&other, 2)).await;
+    let leaving = leave_in_task(outcome("both are there", waiting).await);
+    queue_of(&stage, 2).await;
+    proxy.take_requests();
+    sleep(2 * SESSION).await;
+    let leaves = proxy.take_requests();
+    let is_idle = |requests: &[Request]| requests.iter().all(|request| *request == Request::Confirm);
+    assert!(is_idle(&enters) && is_idle(&leaves), "{enters:?}, {leaves:?}");
+    drop(others);
+    outcome("both leave", leaving).await;
 }
 
-#[test]
-fn what_is_deleted_as_a_whole_leaves_nobody_stuck() {
-    play(async |world| {
-        let [one, other, third] = near(&world).await;
-        let [first, second, last] = entered([&one, &other, &third]).await;
-        let leaving = [leave_in_task(first), leave_in_task(second)];
-        queue_of(&world, 2).await;
-        world.servers().delete(PATH);
-        for leaving in leaving {
-            outcome("nobody is in", leaving).await;
-        }
-        soon("it is lost", last.lost()).await;
-        drop(last);
-        // The same for those that wait.
-        let first = enter_in_task(&one, 2);
-        for _ in 0..3 {
-            queue_of(&world, 1).await;
-            world.servers().delete(PATH);
-        }
-        let second = soon("both come", double_barrier(&other, 2).enter()).await.unwrap();
-        let leaving = leave_in_task(outcome("both come", first).await);
-        soon("both leave", second.leave()).await.unwrap();
-        outcome("both leave", leaving).await;
-        queue_of(&world, 0).await;
-        ends(&world, [one, other, third]).await;
-    });
+#[history]
+async fn what_is_deleted_as_a_whole_leaves_nobody_stuck(stage: Stage) {
+    let [one, other, third] = near(&stage).await;
+    let [first, second, last] = entered([&one, &other, &third]).await;
+    let leaving = [leave_in_task(first), leave_in_task(second)];
+    queue_of(&stage, 2).await;
+    stage.servers().delete(PATH);
+    for leaving in leaving {
+        outcome("nobody is in", leaving).await;
+    }
+    soon("it is lost", last.lost()).await;
+    drop(last);
+    // The same for those that wait.
+    let first = enter_in_task(&one, 2);
+    for _ in 0..3 {
+        queue_of(&stage, 1).await;
+        stage.servers().delete(PATH);
+    }
+    let second = soon("both come", double_barrier(&other, 2).enter()).await.unwrap();
+    let leaving = leave_in_task(outcome("both come", first).await);
+    soon("both leave", second.leave()).await.unwrap();
+    outcome("both leave", leaving).await;
+    queue_of(&stage, 0).await;
 }
 
 // --- Who counts ---
@@ -494,42 +414,34 @@ async fn assert_not_let_in(barrier: &DoubleBarrier, why: &str) {
     assert!(alone.is_none(), "let in alone: {why}");
 }
 
-#[test]
-fn who_tries_again_at_once_is_not_two() {
-    play(async |world| {
-        let [client] = near(&world).await;
-        for polls in 1..4 {
-            let barrier = DoubleBarrier::new(&client, &format!("{PATH}/{polls}"), 2).unwrap();
-            // The path exists.
-            assert_not_let_in(&barrier, "it is the first").await;
-            let mut dropped = Box::pin(barrier.enter());
-            for _ in 0..polls {
-                assert!(poll_once(&mut dropped).is_pending());
-                tokio::task::yield_now().await;
-            }
-            drop(dropped);
-            assert_not_let_in(&barrier, &format!("after an attempt that was dropped after {polls} polls"))
-                .await;
+#[history]
+async fn who_tries_again_at_once_is_not_two(stage: Stage) {
+    let [client] = near(&stage).await;
+    for polls in 1..4 {
+        let barrier = DoubleBarrier::new(&client, &format!("{PATH}/{polls}"), 2).unwrap();
+        // The path exists.
+        assert_not_let_in(&barrier, "it is the first").await;
+        let mut dropped = Box::pin(barrier.enter());
+        for _ in 0..polls {
+            assert!(poll_once(&mut dropped).is_pending());
+            tokio::task::yield_now().await;
         }
-        ends(&world, [client]).await;
-    });
+        drop(dropped);
+        assert_not_let_in(&barrier, &format!("after an attempt that was dropped after {polls} polls")).await;
+    }
 }
 
 // A try that is too short for the server, and another one.
-#[test]
-fn who_tries_again_at_a_slow_server_is_not_two() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = far(&world, &proxy).await;
-        let barrier = double_barrier(&client, 2);
-        assert_not_let_in(&barrier, "it is the first").await;
-        proxy.set_traffic(Traffic::pass().delay(BRIEF / 3));
-        assert!(barrier.enter_within(BRIEF / 2).await.unwrap().is_none());
-        assert!(barrier.enter_within(5 * BRIEF).await.unwrap().is_none(), "let in alone");
-        proxy.set_traffic(Traffic::pass());
-        sleep(SOON).await;
-        ends(&world, [client]).await;
-    });
+#[history]
+async fn who_tries_again_at_a_slow_server_is_not_two(stage: Stage) {
+    let (proxy, client) = stage.far(usual).await;
+    let barrier = double_barrier(&client, 2);
+    assert_not_let_in(&barrier, "it is the first").await;
+    proxy.set_traffic(Traffic::pass().delay(BRIEF / 3));
+    assert!(barrier.enter_within(BRIEF / 2).await.unwrap().is_none());
+    assert!(barrier.enter_within(5 * BRIEF).await.unwrap().is_none(), "let in alone");
+    proxy.set_traffic(Traffic::pass());
+    sleep(SOON).await;
 }
 
 /// Loses what ends the sessions that clients have given up: it comes later than the requests of the next ones.
@@ -538,130 +450,111 @@ fn lose_ends_of_sessions(proxy: &Proxy) -> Vec<impl Sized> {
 }
 
 // A session that the client has given up, since the servers were down, may still be alive there.
-#[test]
-fn a_member_that_comes_again_is_not_two() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
-        let waiting = enter_in_task(&client, 2);
-        let before = queue_of(&world, 1).await.remove(0);
-        world.servers().stop(0);
-        let mut connection = client.watch_connection();
-        within(connection.wait_for(|state| *state == ConnectionState::Lost)).await.unwrap();
-        let late = lose_ends_of_sessions(&proxy);
-        world.servers().start(0);
-        connected_again(&client).await;
-        // It comes again, without its old node.
-        let back = Instant::now();
-        let mut children = children(&world);
-        while back.elapsed() < 2 * SESSION {
-            assert!(!children.iter().any(|name| name == "ready"), "let in alone: {children:?}");
-            sleep(Duration::from_millis(1)).await;
-            children = self::children(&world);
-        }
-        assert!(children.len() == 1 && children[0] != before, "{children:?}");
-        assert!(!waiting.is_finished());
-        drop(late);
-        waiting.abort();
-        ends(&world, [client]).await;
-    });
+#[history]
+async fn a_member_that_comes_again_is_not_two(stage: Stage) {
+    let (proxy, client) = stage.far(session).await;
+    let waiting = enter_in_task(&client, 2);
+    let before = queue_of(&stage, 1).await.remove(0);
+    stage.servers().stop(0);
+    state_is(&client, ConnectionState::Lost).await;
+    let late = lose_ends_of_sessions(&proxy);
+    stage.servers().start(0);
+    connected(&client).await;
+    // It comes again, without its old node.
+    let back = Instant::now();
+    let mut children = children(&stage);
+    while back.elapsed() < 2 * SESSION {
+        assert!(!children.iter().any(|name| name == "ready"), "let in alone: {children:?}");
+        sleep(ms(1)).await;
+        children = self::children(&stage);
+    }
+    assert!(children.len() == 1 && children[0] != before, "{children:?}");
+    assert!(!waiting.is_finished());
+    drop(late);
+    waiting.abort();
 }
 
 // The same for one that was in, and whose value is still kept.
-#[test]
-fn a_member_that_is_lost_and_comes_again_is_not_two() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
-        let entered = within(double_barrier(&client, 1).enter()).await.unwrap();
-        world.servers().stop(0);
-        within(entered.lost()).await;
-        let late = lose_ends_of_sessions(&proxy);
-        world.servers().start(0);
-        connected_again(&client).await;
-        assert_not_let_in(&double_barrier(&client, 2), "by the node of its earlier session").await;
-        assert!(entered.loss().is_some());
-        drop((late, entered));
-        sleep(2 * SESSION).await;
-        ends(&world, [client]).await;
-    });
+#[history]
+async fn a_member_that_is_lost_and_comes_again_is_not_two(stage: Stage) {
+    let (proxy, client) = stage.far(session).await;
+    let entered = within(double_barrier(&client, 1).enter()).await.unwrap();
+    stage.servers().stop(0);
+    within(entered.lost()).await;
+    let late = lose_ends_of_sessions(&proxy);
+    stage.servers().start(0);
+    connected(&client).await;
+    assert_not_let_in(&double_barrier(&client, 2), "by the node of its earlier session").await;
+    assert!(entered.loss().is_some());
+    drop((late, entered));
+    sleep(2 * SESSION).await;
 }
 
-#[test]
-fn members_that_are_gone_are_forgotten() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = far(&world, &proxy).await;
-        let barrier = double_barrier(&client, 2);
-        for _ in 0..2 {
-            assert_not_let_in(&barrier, "there is no one else").await;
-            queue_of(&world, 0).await;
-            sleep(BRIEF).await;
-            proxy.take_requests();
-        }
+#[history]
+async fn members_that_are_gone_are_forgotten(stage: Stage) {
+    let (proxy, client) = stage.far(usual).await;
+    let barrier = double_barrier(&client, 2);
+    for _ in 0..2 {
         assert_not_let_in(&barrier, "there is no one else").await;
-        assert_eq!(proxy.take_requests().first(), Some(&Request::Create), "nothing is deleted any more");
-        ends(&world, [client]).await;
-    });
+        queue_of(&stage, 0).await;
+        sleep(BRIEF).await;
+        proxy.take_requests();
+    }
+    assert_not_let_in(&barrier, "there is no one else").await;
+    assert_eq!(proxy.take_requests().first(), Some(&Request::Create), "nothing is deleted any more");
 }
 
 // The list of members is old by the time that it is used.
-#[test]
-fn who_has_given_up_does_not_count_for_one_that_is_polled_late() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let (late, [one]) = (far(&world, &proxy).await, near(&world).await);
-        let given_up = enter_in_task(&one, 2);
-        queue_of(&world, 1).await;
-        let barrier = double_barrier(&late, 2);
-        let mut entering = Box::pin(barrier.enter());
-        let replies = proxy.replies_seen();
-        // Its requests are sent, and answered.
-        assert!(poll_once(&mut entering).is_pending());
-        queue_of(&world, 2).await;
-        assert!(proxy.replies_seen() >= replies + 3, "the replies are there");
-        // The task is busy with something else. Meanwhile, the other one gives up: nobody has let it in.
-        given_up.abort();
-        queue_of(&world, 1).await;
-        let alone = timeout(2 * SESSION, &mut entering).await;
-        assert!(alone.is_err(), "let in alone: {alone:?}");
-        let other = enter_in_task(&one, 2);
-        let entered = soon("both are there", entering).await.unwrap();
-        let other = outcome("both are there", other).await;
-        drop((entered, other));
-        ends(&world, [late, one]).await;
-    });
+#[history]
+async fn who_has_given_up_does_not_count_for_one_that_is_polled_late(stage: Stage) {
+    let (proxy, late, [one]) = far_and_near(&stage).await;
+    let given_up = enter_in_task(&one, 2);
+    queue_of(&stage, 1).await;
+    let barrier = double_barrier(&late, 2);
+    let mut entering = Box::pin(barrier.enter());
+    let replies = proxy.replies_seen();
+    // Its requests are sent, and answered.
+    assert!(poll_once(&mut entering).is_pending());
+    queue_of(&stage, 2).await;
+    assert!(proxy.replies_seen() >= replies + 3, "the replies are there");
+    // The task is busy with something else. Meanwhile, the other one gives up: nobody has let it in.
+    given_up.abort();
+    queue_of(&stage, 1).await;
+    let alone = timeout(2 * SESSION, &mut entering).await;
+    assert!(alone.is_err(), "let in alone: {alone:?}");
+    let other = enter_in_task(&one, 2);
+    let _entered = soon("both are there", entering).await.unwrap();
+    let _other = outcome("both are there", other).await;
 }
 
 // It cannot be known.
-#[test]
-fn who_gives_up_without_a_connection_counts_until_its_session_ends() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let (away, [other]) = (far(&world, &proxy).await, near(&world).await);
-        let barrier_of_away = double_barrier(&away, 2);
-        let entering = tokio::spawn(async move {
-            barrier_of_away.enter_within(Duration::from_secs(1)).await.map(|entered| entered.is_some())
-        });
-        queue_of(&world, 1).await;
-        proxy.set_traffic(Traffic::black_hole());
-        assert_eq!(within(entering).await.unwrap(), Ok(false), "it has given up");
-        let counted = double_barrier(&other, 2).enter_within(BRIEF).await.unwrap();
-        // The leave waits for the end of that session.
-        let start = Instant::now();
-        within(counted.expect("counted").leave()).await.unwrap();
-        assert!(start.elapsed() > SESSION / 2, "{:?}", start.elapsed());
-        assert_not_let_in(&double_barrier(&other, 2), "that session is over").await;
-        proxy.set_traffic(Traffic::pass());
-        ends(&world, [away, other]).await;
-    });
+#[history]
+async fn who_gives_up_without_a_connection_counts_until_its_session_ends(stage: Stage) {
+    let (proxy, away, [other]) = far_and_near(&stage).await;
+    let barrier_of_away = double_barrier(&away, 2);
+    let entering =
+        tokio::spawn(
+            async move { barrier_of_away.enter_within(secs(1)).await.map(|entered| entered.is_some()) },
+        );
+    queue_of(&stage, 1).await;
+    proxy.set_traffic(Traffic::black_hole());
+    assert_eq!(within(entering).await.unwrap(), Ok(false), "it has given up");
+    let counted = double_barrier(&other, 2).enter_within(BRIEF).await.unwrap();
+    // The leave waits for the end of that session.
+    let start = Instant::now();
+    within(counted.expect("counted").leave()).await.unwrap();
+    assert!(start.elapsed() > SESSION / 2, "{:?}", start.elapsed());
+    assert_not_let_in(&double_barrier(&other, 2), "that session is over").await;
+    proxy.set_traffic(Traffic::pass());
 }
 
 // --- Rounds ---
 
-/// Nobody is let in alone once all have left; and two are.
-async fn assert_next_round_waits(world: &World) {
-    let [one, other] = near(world).await;
+/// All have left by then, and nobody is let in alone; but two are.
+async fn assert_next_round_waits(stage: &Stage, time: Duration) {
+    sleep(time).await;
+    assert_eq!(children(stage).iter().find(|name| *name != "ready"), None);
+    let [one, other] = near(stage).await;
     assert_not_let_in(&double_barrier(&one, 2), "all have left").await;
     join_all([&one, &other].map(async |client| {
         let entered = soon("both are there", double_barrier(client, 2).enter()).await.unwrap();
@@ -672,170 +565,132 @@ async fn assert_next_round_waits(world: &World) {
     other.close().await;
 }
 
-/// But for `ready`.
-fn members(world: &World) -> usize {
-    children(world).iter().filter(|name| *name != "ready").count()
-}
-
 async fn outage(proxy: &Proxy, clients: &[Client; 2]) {
     proxy.cut_off();
     for client in clients {
-        within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+        disconnected(client).await;
     }
 }
 
-#[test]
-fn who_leaves_while_not_connected_is_not_waited_for() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let clients = [far(&world, &proxy).await, far(&world, &proxy).await];
-        let all = entered(clients.each_ref()).await;
-        outage(&proxy, &clients).await;
-        let mut leaving = all.map(|entered| Box::pin(entered.leave()));
-        for leaving in &mut leaving {
-            assert!(poll_once(leaving).is_pending());
-        }
-        proxy.refuse_connections(false);
-        assert_eq!(soon("both leave", join_all(leaving)).await, [Ok(()), Ok(())]);
-        assert!(children(&world).is_empty(), "`ready` is left");
-        assert_next_round_waits(&world).await;
-        ends(&world, clients).await;
-    });
+#[history]
+async fn who_leaves_while_not_connected_is_not_waited_for(stage: Stage) {
+    let proxy = stage.proxy(0).await;
+    let clients = [proxy.client(usual).await, proxy.client(usual).await];
+    let all = entered(clients.each_ref()).await;
+    outage(&proxy, &clients).await;
+    let mut leaving = all.map(|entered| Box::pin(entered.leave()));
+    for leaving in &mut leaving {
+        assert!(poll_once(leaving).is_pending());
+    }
+    proxy.refuse_connections(false);
+    assert_eq!(soon("both leave", join_all(leaving)).await, [Ok(()), Ok(())]);
+    assert!(children(&stage).is_empty(), "`ready` is left");
+    assert_next_round_waits(&stage, Duration::ZERO).await;
 }
 
-#[test]
-fn who_leaves_as_the_connection_is_lost_tidies_up() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = far(&world, &proxy).await;
-        for fate in [Fate::LoseRequest, Fate::LoseReply] {
-            for lost in 0..6 {
-                let entered = within(double_barrier(&client, 1).enter()).await.unwrap();
-                let lost = proxy.intercept_after(lost, fate);
-                within(entered.leave()).await.unwrap();
-                lost.release();
-                assert!(children(&world).is_empty(), "`ready` is left");
-            }
+#[history]
+async fn who_leaves_as_the_connection_is_lost_tidies_up(stage: Stage) {
+    let (proxy, client) = stage.far(usual).await;
+    for fate in [Fate::LoseRequest, Fate::LoseReply] {
+        for lost in 0..6 {
+            let entered = within(double_barrier(&client, 1).enter()).await.unwrap();
+            let lost = proxy.intercept_after(lost, fate);
+            within(entered.leave()).await.unwrap();
+            lost.release();
+            assert!(children(&stage).is_empty(), "`ready` is left");
         }
-        ends(&world, [client]).await;
-    });
+    }
 }
 
-#[test]
-fn members_that_are_dropped_during_an_outage_let_nobody_in() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let clients = [far(&world, &proxy).await, far(&world, &proxy).await];
-        let all = entered(clients.each_ref()).await;
-        outage(&proxy, &clients).await;
-        drop(all);
-        // Longer than the client goes on with what nobody waits for.
-        sleep(Duration::from_secs(2)).await;
-        proxy.refuse_connections(false);
-        sleep(SESSION).await;
-        assert_eq!(members(&world), 0);
-        assert_next_round_waits(&world).await;
-        ends(&world, clients).await;
-    });
+#[history]
+async fn members_that_are_dropped_during_an_outage_let_nobody_in(stage: Stage) {
+    let proxy = stage.proxy(0).await;
+    let clients = [proxy.client(usual).await, proxy.client(usual).await];
+    let all = entered(clients.each_ref()).await;
+    outage(&proxy, &clients).await;
+    drop(all);
+    // Longer than the client goes on with what nobody waits for.
+    sleep(secs(2)).await;
+    proxy.refuse_connections(false);
+    assert_next_round_waits(&stage, SESSION).await;
 }
 
-#[test]
-fn members_that_die_let_nobody_in() {
-    play(async |world| {
-        let clients = near::<2>(&world).await;
-        let all = entered(clients.each_ref()).await;
-        for session in world.servers().session_ids() {
-            world.servers().end_session(session);
-        }
-        sleep(SOON).await;
-        assert_eq!(members(&world), 0);
-        assert_next_round_waits(&world).await;
-        drop(all);
-        ends(&world, clients).await;
-    });
+#[history]
+async fn members_that_die_let_nobody_in(stage: Stage) {
+    let clients = near::<2>(&stage).await;
+    let _all = entered(clients.each_ref()).await;
+    for session in stage.servers().session_ids() {
+        stage.servers().end_session(session);
+    }
+    assert_next_round_waits(&stage, SOON).await;
 }
 
 // All give up as the last one comes: `ready` is there, and nobody is in.
-#[test]
-fn members_that_all_give_up_let_nobody_in() {
-    play(async |world| {
-        let (of_one, of_other) = (Proxy::one_of(&world, 0, 1).await, Proxy::one_of(&world, 0, 2).await);
-        let (one, other) = (far(&world, &of_one).await, far(&world, &of_other).await);
-        let first = enter_in_task(&one, 2);
-        queue_of(&world, 1).await;
-        // Neither hears in time that the last one has come.
-        of_one.set_traffic(Traffic::black_hole());
-        let second = enter_in_task(&other, 2);
-        let created = of_other.intercept_after(3, Fate::HoldReply);
-        within(created.happened()).await;
-        queue_of(&world, 3).await;
-        first.abort();
-        second.abort();
-        assert!(first.await.unwrap_err().is_cancelled() && second.await.unwrap_err().is_cancelled());
-        created.release();
-        of_one.set_traffic(Traffic::pass());
-        sleep(SOON).await;
-        assert_eq!(members(&world), 0);
-        assert_next_round_waits(&world).await;
-        ends(&world, [one, other]).await;
-    });
+#[history]
+async fn members_that_all_give_up_let_nobody_in(stage: Stage) {
+    let (of_one, of_other) = (stage.proxy_of(0, 1).await, stage.proxy_of(0, 2).await);
+    let (one, other) = (of_one.client(usual).await, of_other.client(usual).await);
+    let first = enter_in_task(&one, 2);
+    queue_of(&stage, 1).await;
+    // Neither hears in time that the last one has come.
+    of_one.set_traffic(Traffic::black_hole());
+    let second = enter_in_task(&other, 2);
+    let created = of_other.intercept_after(3, Fate::HoldReply);
+    within(created.happened()).await;
+    queue_of(&stage, 3).await;
+    first.abort();
+    second.abort();
+    assert!(first.await.unwrap_err().is_cancelled() && second.await.unwrap_err().is_cancelled());
+    created.release();
+    of_one.set_traffic(Traffic::pass());
+    assert_next_round_waits(&stage, SOON).await;
 }
 
 // The others leave while one is not in yet, and do not wait for it; then it gives up.
-#[test]
-fn the_last_one_that_gives_up_lets_nobody_in() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let (late, [one, other]) = (far(&world, &proxy).await, near(&world).await);
-        let all = entered([&one, &other]).await;
-        let held = proxy.intercept(Request::Exists, Fate::HoldReply);
-        let entering = enter_in_task(&late, 2);
-        within(held.happened()).await;
-        queue_of(&world, 4).await;
-        drop(all);
-        queue_of(&world, 2).await;
-        entering.abort();
-        assert!(entering.await.unwrap_err().is_cancelled());
-        held.release();
-        sleep(SOON).await;
-        assert_eq!(members(&world), 0);
-        assert_next_round_waits(&world).await;
-        ends(&world, [late, one, other]).await;
-    });
+#[history]
+async fn the_last_one_that_gives_up_lets_nobody_in(stage: Stage) {
+    let (proxy, late, [one, other]) = far_and_near(&stage).await;
+    let all = entered([&one, &other]).await;
+    let held = proxy.intercept(Request::Exists, Fate::HoldReply);
+    let entering = enter_in_task(&late, 2);
+    within(held.happened()).await;
+    queue_of(&stage, 4).await;
+    drop(all);
+    queue_of(&stage, 2).await;
+    entering.abort();
+    assert!(entering.await.unwrap_err().is_cancelled());
+    held.release();
+    assert_next_round_waits(&stage, SOON).await;
 }
 
 // --- `Barrier` ---
 
 // It is not known of the time without a connection.
-#[test]
-fn a_barrier_that_opens_during_an_outage_is_not_known_to_be_closed() {
-    const TIME: Duration = Duration::from_secs(2);
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let (away, [other]) = (far(&world, &proxy).await, near(&world).await);
-        let [barrier, others] = [&away, &other].map(|client| Barrier::new(client, "/barrier").unwrap());
-        let wait = || {
-            let barrier = barrier.clone();
-            tokio::spawn(async move { barrier.wait_within(TIME).await })
-        };
-        others.set().await.unwrap();
-        let waiting = wait();
-        sleep(A_MOMENT).await;
-        assert_eq!(world.servers().watch_count(), 1);
-        proxy.cut_off();
-        others.remove().await.unwrap();
-        let error = timeout(TIME, waiting).await.unwrap().unwrap().unwrap_err();
-        assert!(matches!(error, Error::NotConnected { .. }), "{error}");
-        // It is again after the outage, if the barrier is the same.
-        others.set().await.unwrap();
-        proxy.refuse_connections(false);
-        connected_again(&away).await;
-        let waiting = wait();
-        sleep(A_MOMENT).await;
-        assert_eq!(world.servers().watch_count(), 1);
-        proxy.cut();
-        assert!(!timeout(TIME, waiting).await.unwrap().unwrap().unwrap());
-        others.remove().await.unwrap();
-        ends(&world, [away, other]).await;
-    });
+#[history]
+async fn a_barrier_that_opens_during_an_outage_is_not_known_to_be_closed(stage: Stage) {
+    const TIME: Duration = secs(2);
+    let (proxy, away, [other]) = far_and_near(&stage).await;
+    let [barrier, others] = [&away, &other].map(|client| Barrier::new(client, "/barrier").unwrap());
+    let wait = || {
+        let barrier = barrier.clone();
+        tokio::spawn(async move { barrier.wait_within(TIME).await })
+    };
+    others.set().await.unwrap();
+    let waiting = wait();
+    sleep(A_MOMENT).await;
+    assert_eq!(stage.servers().watch_count(), 1);
+    proxy.cut_off();
+    others.remove().await.unwrap();
+    let error = timeout(TIME, waiting).await.unwrap().unwrap().unwrap_err();
+    assert!(matches!(error, Error::NotConnected { .. }), "{error}");
+    // It is again after the outage, if the barrier is the same.
+    others.set().await.unwrap();
+    proxy.refuse_connections(false);
+    connected(&away).await;
+    let waiting = wait();
+    sleep(A_MOMENT).await;
+    assert_eq!(stage.servers().watch_count(), 1);
+    proxy.cut();
+    assert!(!timeout(TIME, waiting).await.unwrap().unwrap().unwrap());
+    others.remove().await.unwrap();
 }

@@ -2,29 +2,19 @@
 //! the servers little, nobody else notices, those who stay are served, and nothing is left.
 
 use std::collections::HashMap;
-use std::rc::Rc;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
 
-use futures_util::future::{join_all, select_all};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, timeout};
-use zk_recipes::testing::{MemoryEnsemble, ObservedKind, Request};
-use zk_recipes::{Client, CloseMode, InterProcessMutex, LeaderLatch, LeaderOptions, LockGuard};
+use futures_util::future::select_all;
 use zk_recipes_simulation::machine::Machine;
-use zk_recipes_simulation::world::World;
 
-use super::kinds::KINDS;
-use super::{A_MOMENT, Proxy, ends, play, queue_of, two, within};
+use super::prelude::*;
 
-const SECOND: Duration = Duration::from_secs(1);
+const SECOND: Duration = secs(1);
 
 // --- Restarts ---
 
 const WAITERS: usize = 1000;
 /// Long enough for no ping to be sent in between.
-const SESSION: Duration = Duration::from_secs(60);
+const SESSION: Duration = secs(60);
 
 /// A server that can be restarted, and what its clients ask of it.
 struct Herd {
@@ -33,14 +23,14 @@ struct Herd {
 }
 
 impl Herd {
-    async fn new() -> Self {
-        let servers = MemoryEnsemble::builder().servers(1).tick_time(SESSION / 10).start().unwrap();
-        let proxy = Proxy::before_server(servers.clone(), "10.5.0.1:2181").await;
+    async fn new(stage: &Stage) -> Self {
+        let (servers, proxy) =
+            apart(stage, MemoryEnsemble::builder().servers(1).tick_time(SESSION / 10), "10.5.0.1:2181").await;
         Self { servers, proxy }
     }
 
-    async fn client(&self, world: &World) -> Client {
-        self.proxy.client(world, |builder| builder.session_timeout(SESSION)).await
+    async fn client(&self) -> Client {
+        self.proxy.client(|builder| builder.session_timeout(SESSION)).await
     }
 
     /// Restarts the server. Returns what was asked of it until all wait again: at most three requests each, no list and
@@ -64,7 +54,7 @@ impl Herd {
 }
 
 fn mutex(client: &Client, number: usize) -> InterProcessMutex {
-    InterProcessMutex::new(client, &format!("/locks/{number}")).unwrap()
+    mutex_at(client, &format!("/locks/{number}"))
 }
 
 type Waiting = JoinHandle<Option<zk_recipes::Result<LockGuard>>>;
@@ -73,62 +63,55 @@ fn acquire(machine: &Machine, mutex: InterProcessMutex) -> Waiting {
     machine.spawn(async move { mutex.acquire().await })
 }
 
-#[test]
-fn a_restart_costs_a_thousand_sessions_in_one_queue_three_requests_each() {
-    play(async |world| {
-        let herd = Herd::new().await;
-        let beside = Proxy::before_server(herd.servers.clone(), "10.5.0.2:2181").await;
-        let holder = beside.client(&world, |builder| builder.session_timeout(SESSION)).await;
-        let held = mutex(&holder, 0).acquire().await.unwrap();
-        let clients = join_all((0..WAITERS).map(|_| herd.client(&world))).await;
-        let waiting: Vec<_> =
-            clients.iter().map(|client| acquire(&world.machines()[0], mutex(client, 0))).collect();
-        sleep(3 * SECOND).await;
-        // Each lock object watches its path, and the holder its node.
-        herd.asks_few_at_a_restart(2 * WAITERS + 1).await;
-        assert!(held.is_valid());
-        // It goes on from one to the next.
-        held.release().await.unwrap();
-        let mut others = waiting;
-        for _ in 0..2 {
-            let (first, _, rest) = within(select_all(others)).await;
-            first.unwrap().unwrap().unwrap().release().await.unwrap();
-            others = rest;
-        }
-        others.iter().for_each(JoinHandle::abort);
-        sleep(SECOND).await;
-        assert_eq!(herd.servers.children("/locks/0"), Some(Vec::new()));
-        join_all(clients.iter().map(Client::close)).await;
-        ends(&world, [holder]).await;
-    });
+#[history]
+async fn a_restart_costs_a_thousand_sessions_in_one_queue_three_requests_each(stage: Stage) {
+    let herd = Herd::new(&stage).await;
+    let beside = Proxy::before(&stage, herd.servers.clone(), "10.5.0.2:2181").await;
+    let holder = beside.client(|builder| builder.session_timeout(SESSION)).await;
+    let held = mutex(&holder, 0).acquire().await.unwrap();
+    let clients = join_all((0..WAITERS).map(|_| herd.client())).await;
+    let waiting: Vec<_> =
+        clients.iter().map(|client| acquire(&stage.machines()[0], mutex(client, 0))).collect();
+    sleep(3 * SECOND).await;
+    // Each lock object watches its path, and the holder its node.
+    herd.asks_few_at_a_restart(2 * WAITERS + 1).await;
+    assert!(held.is_valid());
+    // It goes on from one to the next.
+    held.release().await.unwrap();
+    let mut others = waiting;
+    for _ in 0..2 {
+        let (first, _, rest) = within(select_all(others)).await;
+        first.unwrap().unwrap().unwrap().release().await.unwrap();
+        others = rest;
+    }
+    others.iter().for_each(JoinHandle::abort);
+    sleep(SECOND).await;
+    assert_eq!(herd.servers.children("/locks/0"), Some(Vec::new()));
+    join_all(clients.iter().map(Client::close)).await;
 }
 
-#[test]
-fn a_restart_costs_a_client_that_waits_in_a_thousand_queues_three_requests_for_each() {
-    play(async |world| {
-        let herd = Herd::new().await;
-        let beside = Proxy::before_server(herd.servers.clone(), "10.5.0.2:2181").await;
-        let holder = beside.client(&world, |builder| builder.session_timeout(SESSION)).await;
-        let client = herd.client(&world).await;
-        let held = join_all((0..WAITERS).map(async |n| mutex(&holder, n).acquire().await.unwrap())).await;
-        let waiting: Vec<_> =
-            (0..WAITERS).map(|n| acquire(&world.machines()[0], mutex(&client, n))).collect();
-        sleep(3 * SECOND).await;
-        herd.asks_few_at_a_restart(3 * WAITERS).await;
-        assert!(held.iter().all(LockGuard::is_valid));
-        drop(held);
-        for waiter in waiting {
-            within(waiter).await.unwrap().unwrap().unwrap().release().await.unwrap();
-        }
-        ends(&world, [client, holder]).await;
-    });
+#[history]
+async fn a_restart_costs_a_client_that_waits_in_a_thousand_queues_three_requests_for_each(stage: Stage) {
+    let herd = Herd::new(&stage).await;
+    let beside = Proxy::before(&stage, herd.servers.clone(), "10.5.0.2:2181").await;
+    let holder = beside.client(|builder| builder.session_timeout(SESSION)).await;
+    let client = herd.client().await;
+    let held = join_all((0..WAITERS).map(async |n| mutex(&holder, n).acquire().await.unwrap())).await;
+    let waiting: Vec<_> = (0..WAITERS).map(|n| acquire(&stage.machines()[0], mutex(&client, n))).collect();
+    sleep(3 * SECOND).await;
+    herd.asks_few_at_a_restart(3 * WAITERS).await;
+    assert!(held.iter().all(LockGuard::is_valid));
+    drop(held);
+    for waiter in waiting {
+        within(waiter).await.unwrap().unwrap().unwrap().release().await.unwrap();
+    }
 }
 
 // --- Callers that give up ---
 
 /// Creates and deletes of one client that are under way in one queue.
 const UNDER_WAY: usize = 64;
-const STORM: Duration = Duration::from_secs(1);
+const STORM: Duration = secs(1);
 
 /// Sees a queue at each change. Returns what becomes the most that were in it at any time.
 fn most_of(servers: &MemoryEnsemble, queue: String) -> Arc<AtomicUsize> {
@@ -169,45 +152,42 @@ async fn storm<F: Future + 'static>(
     counts.fold((0, 0), |all, one| (all.0 + one.0, all.1 + one.1))
 }
 
-#[test]
-fn cancels_of_a_held_lock_leave_no_crowd_of_nodes() {
+#[history]
+async fn cancels_of_a_held_lock_leave_no_crowd_of_nodes(stage: Stage) {
     const CALLERS: usize = 20;
-    play(async |world| {
-        let [client, holder] = two(&world).await;
-        for kind in KINDS {
-            let held = kind.rival(&holder).acquire().await.unwrap();
-            let session = client.zookeeper().await.unwrap().session_id();
-            let lock = kind.unlimited(&client);
-            let most = most_of(world.servers(), kind.queue());
-            let stormed = lock.clone();
-            let (given_up, had) = storm(&world.machines()[0], CALLERS, Duration::from_millis(5), move || {
-                let lock = stormed.clone();
-                async move { lock.acquire().await.unwrap() }
-            })
-            .await;
-            assert!(given_up > 0 && had == 0, "{kind:?}: {given_up} gave up, {had} had it");
-            let left = || {
-                let nodes = world.servers().nodes_below(kind.path());
-                nodes.iter().filter(|(_, node)| node.ephemeral_owner != 0).count()
-            };
-            assert!(left() <= UNDER_WAY + 1, "{kind:?}: {} nodes after the last cancel", left());
-            let most = most.load(SeqCst);
-            assert!(most > 1 && most <= CALLERS + UNDER_WAY + 1, "{kind:?}: {most} nodes");
-            sleep(A_MOMENT).await;
-            assert_eq!(left(), 1, "{kind:?}: all are gone but the holder's");
-            // Nobody lost a session over it.
-            assert!(held.is_valid(), "{kind:?}");
-            assert_eq!(client.zookeeper().await.unwrap().session_id(), session, "{kind:?}");
-            held.release().await.unwrap();
-            within(lock.acquire()).await.unwrap().release().await.unwrap();
-        }
-        ends(&world, [client, holder]).await;
-    });
+    let [client, holder] = stage.clients().await;
+    for kind in KINDS {
+        let held = kind.rival(&holder).acquire().await.unwrap();
+        let session = client.zookeeper().await.unwrap().session_id();
+        let lock = kind.unlimited(&client);
+        let most = most_of(stage.servers(), kind.queue());
+        let stormed = lock.clone();
+        let (given_up, had) = storm(&stage.machines()[0], CALLERS, ms(5), move || {
+            let lock = stormed.clone();
+            async move { lock.acquire().await.unwrap() }
+        })
+        .await;
+        assert!(given_up > 0 && had == 0, "{kind:?}: {given_up} gave up, {had} had it");
+        let left = || {
+            let nodes = stage.servers().nodes_below(kind.path());
+            nodes.iter().filter(|(_, node)| node.ephemeral_owner != 0).count()
+        };
+        assert!(left() <= UNDER_WAY + 1, "{kind:?}: {} nodes after the last cancel", left());
+        let most = most.load(SeqCst);
+        assert!(most > 1 && most <= CALLERS + UNDER_WAY + 1, "{kind:?}: {most} nodes");
+        sleep(A_MOMENT).await;
+        assert_eq!(left(), 1, "{kind:?}: all are gone but the holder's");
+        // Nobody lost a session over it.
+        assert!(held.is_valid(), "{kind:?}");
+        assert_eq!(client.zookeeper().await.unwrap().session_id(), session, "{kind:?}");
+        held.release().await.unwrap();
+        within(lock.acquire()).await.unwrap().release().await.unwrap();
+    }
 }
 
 /// How often callers that give up soon have a free lock for a moment, those of each client together.
-async fn share(world: &World, clients: usize, callers: usize, patience: Duration) -> Vec<usize> {
-    let machine = &world.machines()[0];
+async fn share(stage: &Stage, clients: usize, callers: usize, patience: Duration) -> Vec<usize> {
+    let machine = &stage.machines()[0];
     let clients = join_all((0..clients).map(|_| machine.client())).await;
     let storms = clients.iter().map(|client| {
         let lock = mutex(client, 0);
@@ -216,7 +196,7 @@ async fn share(world: &World, clients: usize, callers: usize, patience: Duration
             async move {
                 let held = lock.acquire().await.unwrap();
                 // It is held as long as its holder wants.
-                sleep(Duration::from_millis(1)).await;
+                sleep(ms(1)).await;
                 drop(held);
             }
         })
@@ -226,47 +206,41 @@ async fn share(world: &World, clients: usize, callers: usize, patience: Duration
     had
 }
 
-#[test]
-fn a_few_callers_of_a_few_clients_that_give_up_soon_have_a_free_lock() {
-    play(async |world| {
-        let alone = share(&world, 1, 1, SESSION).await[0];
-        // Long enough for one cycle, and too short for the queue.
-        let patience = Duration::from_millis(5).max(STORM * 4 / alone as u32);
-        for (clients, callers) in [(1, 2), (2, 2), (3, 5), (3, 7), (8, 3)] {
-            let had = share(&world, clients, callers, patience).await;
-            let all: usize = had.iter().sum();
-            assert!(all * 3 >= alone, "{clients} x {callers}: {all} times, {alone} times alone");
-            assert!(had.iter().all(|had| *had > 0), "{clients} x {callers}: {had:?}");
-        }
-        ends(&world, []).await;
-    });
+#[history]
+async fn a_few_callers_of_a_few_clients_that_give_up_soon_have_a_free_lock(stage: Stage) {
+    let alone = share(&stage, 1, 1, SESSION).await[0];
+    // Long enough for one cycle, and too short for the queue.
+    let patience = ms(5).max(STORM * 4 / alone as u32);
+    for (clients, callers) in [(1, 2), (2, 2), (3, 5), (3, 7), (8, 3)] {
+        let had = share(&stage, clients, callers, patience).await;
+        let all: usize = had.iter().sum();
+        assert!(all * 3 >= alone, "{clients} x {callers}: {all} times, {alone} times alone");
+        assert!(had.iter().all(|had| *had > 0), "{clients} x {callers}: {had:?}");
+    }
 }
 
-#[test]
-fn latches_that_start_and_close_leave_no_crowd_of_nodes() {
+#[history]
+async fn latches_that_start_and_close_leave_no_crowd_of_nodes(stage: Stage) {
     const CALLERS: usize = 20;
-    play(async |world| {
-        let [client, leader] = two(&world).await;
-        let latch = |client: &Client| LeaderLatch::start(client, "/latch", LeaderOptions::new()).unwrap();
-        let leading = latch(&leader);
-        let leadership = within(leading.await_leadership()).await.unwrap();
-        let most = most_of(world.servers(), "/latch".into());
-        let candidates = client.clone();
-        let (_, closed) = storm(&world.machines()[0], CALLERS, SESSION, move || {
-            let candidate = latch(&candidates);
-            async move {
-                let elected = timeout(Duration::from_millis(5), candidate.await_leadership()).await;
-                assert!(elected.is_err());
-                candidate.close(CloseMode::Silent).await.unwrap();
-            }
-        })
-        .await;
-        let most = most.load(SeqCst);
-        assert!(most > 1 && most <= CALLERS + UNDER_WAY + 1, "{most} nodes");
-        assert!(closed > 0);
-        queue_of(world.servers(), "/latch", 1).await;
-        assert!(leadership.is_valid());
-        leading.close(CloseMode::Silent).await.unwrap();
-        ends(&world, [client, leader]).await;
-    });
+    let [client, leader] = stage.clients().await;
+    let latch = |client: &Client| LeaderLatch::start(client, "/latch", LeaderOptions::new()).unwrap();
+    let leading = latch(&leader);
+    let leadership = within(leading.await_leadership()).await.unwrap();
+    let most = most_of(stage.servers(), "/latch".into());
+    let candidates = client.clone();
+    let (_, closed) = storm(&stage.machines()[0], CALLERS, SESSION, move || {
+        let candidate = latch(&candidates);
+        async move {
+            let elected = timeout(ms(5), candidate.await_leadership()).await;
+            assert!(elected.is_err());
+            candidate.close(CloseMode::Silent).await.unwrap();
+        }
+    })
+    .await;
+    let most = most.load(SeqCst);
+    assert!(most > 1 && most <= CALLERS + UNDER_WAY + 1, "{most} nodes");
+    assert!(closed > 0);
+    queue_of(stage.servers(), "/latch", 1).await;
+    assert!(leadership.is_valid());
+    leading.close(CloseMode::Silent).await.unwrap();
 }

@@ -1,73 +1,56 @@
 //! How long calls take.
 
-use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use futures_util::future::join_all;
-use tokio::time::{Instant, sleep};
 use zk_recipes::job::{JobOptions, JobState, ScheduledJob};
 use zk_recipes::nodes::{NodeMode, NodeState, PersistentNode, PersistentNodeOptions};
-use zk_recipes::testing::ManualClock;
-use zk_recipes::{Client, ConnectionState, InterProcessLock, InterProcessMutex, LeaderState, MultiLock};
 use zk_recipes_simulation::network;
 
-use super::{A_MOMENT, Proxy, ends, play, within};
+use super::prelude::*;
 
 // CURATOR-559: the time of a multi-lock's acquire begins anew at each member.
-#[test]
-fn one_deadline_bounds_all_members_of_a_multi_lock() {
-    const STEP: Duration = Duration::from_secs(1);
+#[history]
+async fn one_deadline_bounds_all_members_of_a_multi_lock(stage: Stage) {
+    const STEP: Duration = secs(1);
     const PATHS: [&str; 3] = ["/locks/a", "/locks/b", "/locks/c"];
-    fn mutex(client: &Client, path: &str) -> InterProcessMutex {
-        InterProcessMutex::new(client, path).unwrap()
+    let [client, other] = stage.clients().await;
+    let members = PATHS.map(|path| lock_at(&client, path));
+    for lock in [MultiLock::of(members).unwrap(), MultiLock::new(&client, PATHS).unwrap()] {
+        let held = join_all(PATHS.map(async |path| mutex_at(&other, path).acquire().await.unwrap()));
+        let mut held = held.await.into_iter();
+        let start = Instant::now();
+        // One after the other becomes free, but not the last one.
+        let freeing = stage.machines()[1].spawn(async move {
+            for _ in 0..2 {
+                sleep(STEP).await;
+                held.next().unwrap().release().await.unwrap();
+            }
+            held.next().unwrap()
+        });
+        assert!(lock.try_acquire_for(3 * STEP).await.unwrap().is_none());
+        let elapsed = start.elapsed();
+        assert!(elapsed >= 3 * STEP && elapsed < 3 * STEP + A_MOMENT, "{elapsed:?}");
+        freeing.await.unwrap().unwrap().release().await.unwrap();
     }
-    play(async |world| {
-        let client = world.machines()[0].client().await;
-        let other = world.machines()[1].client().await;
-        let members = PATHS.map(|path| Arc::new(mutex(&client, path)) as Arc<dyn InterProcessLock>);
-        for lock in [MultiLock::of(members).unwrap(), MultiLock::new(&client, PATHS).unwrap()] {
-            let held = join_all(PATHS.map(async |path| mutex(&other, path).acquire().await.unwrap()));
-            let mut held = held.await.into_iter();
-            let start = Instant::now();
-            // One after the other becomes free, but not the last one.
-            let freeing = world.machines()[1].spawn(async move {
-                for _ in 0..2 {
-                    sleep(STEP).await;
-                    held.next().unwrap().release().await.unwrap();
-                }
-                held.next().unwrap()
-            });
-            assert!(lock.try_acquire_for(3 * STEP).await.unwrap().is_none());
-            let elapsed = start.elapsed();
-            assert!(elapsed >= 3 * STEP && elapsed < 3 * STEP + A_MOMENT, "{elapsed:?}");
-            freeing.await.unwrap().unwrap().release().await.unwrap();
-        }
-        ends(&world, [client, other]).await;
-    });
 }
 
-#[test]
-fn what_is_shown_of_a_kept_node_ends_with_the_session() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = proxy.client(&world, |builder| builder).await;
-        let options = PersistentNodeOptions::new().mode(NodeMode::Ephemeral);
-        let node = PersistentNode::start(&client, "/kept/a", "ours", options).unwrap();
-        let mut state = node.watch_state();
-        within(state.wait_for(NodeState::is_present)).await.unwrap();
-        proxy.cut_off();
-        let mut connection = client.watch_connection();
-        within(connection.wait_for(|state| *state == ConnectionState::Lost)).await.unwrap();
-        sleep(A_MOMENT).await;
-        assert_eq!(state.get(), NodeState::Absent);
-        proxy.refuse_connections(false);
-        within(state.wait_for(NodeState::is_present)).await.unwrap();
-        within(node.close()).await.unwrap();
-        ends(&world, [client]).await;
-    });
+#[history]
+async fn what_is_shown_of_a_kept_node_ends_with_the_session(stage: Stage) {
+    let (proxy, client) = stage.far(plain).await;
+    let options = PersistentNodeOptions::new().mode(NodeMode::Ephemeral);
+    let node = PersistentNode::start(&client, "/kept/a", "ours", options).unwrap();
+    let mut state = node.watch_state();
+    within(state.wait_for(NodeState::is_present)).await.unwrap();
+    proxy.cut_off();
+    state_is(&client, ConnectionState::Lost).await;
+    sleep(A_MOMENT).await;
+    assert_eq!(state.get(), NodeState::Absent);
+    proxy.refuse_connections(false);
+    within(state.wait_for(NodeState::is_present)).await.unwrap();
+    within(node.close()).await.unwrap();
 }
 
-const PERIOD: Duration = Duration::from_secs(60);
+const PERIOD: Duration = secs(60);
 
 /// A job whose runs of even numbers fail, at the beginning of a period.
 fn job(client: &Client) -> (ScheduledJob, ManualClock) {
@@ -90,46 +73,40 @@ async fn has_run(job: &ScheduledJob, number: u64) {
 }
 
 /// Each failure of a job comes after runs that were done, so the pause after it does not grow.
-#[test]
-fn failures_between_good_runs_do_not_add_up() {
-    play(async |world| {
-        let client = world.machines()[0].client().await;
-        let (job, clock) = job(&client);
-        let mut leader = job.watch_leader();
-        has_run(&job, 0).await;
-        let mut first = None;
-        for number in 1..=16 {
-            clock.advance(PERIOD);
-            if number % 2 == 0 {
-                within(leader.wait_for(|state| matches!(state, LeaderState::Failed(_)))).await.unwrap();
-                let failed = Instant::now();
-                let since = job.health().leader.since;
-                assert_ne!(first.replace(since), Some(since), "each is the first of its kind");
-                within(leader.wait_for(LeaderState::is_leading)).await.unwrap();
-                let pause = failed.elapsed();
-                assert!(pause <= Duration::from_millis(200) + A_MOMENT, "{number}: {pause:?}");
-            }
-            has_run(&job, number).await;
+#[history]
+async fn failures_between_good_runs_do_not_add_up(stage: Stage) {
+    let client = stage.client(0).await;
+    let (job, clock) = job(&client);
+    let mut leader = job.watch_leader();
+    has_run(&job, 0).await;
+    let mut first = None;
+    for number in 1..=16 {
+        clock.advance(PERIOD);
+        if number % 2 == 0 {
+            within(leader.wait_for(|state| matches!(state, LeaderState::Failed(_)))).await.unwrap();
+            let failed = Instant::now();
+            let since = job.health().leader.since;
+            assert_ne!(first.replace(since), Some(since), "each is the first of its kind");
+            within(leader.wait_for(LeaderState::is_leading)).await.unwrap();
+            let pause = failed.elapsed();
+            assert!(pause <= ms(200) + A_MOMENT, "{number}: {pause:?}");
         }
-        job.close().await.unwrap();
-        ends(&world, [client]).await;
-    });
+        has_run(&job, number).await;
+    }
+    job.close().await.unwrap();
 }
 
-#[test]
-fn to_read_the_record_of_a_job_takes_one_round_trip() {
-    const ONE_WAY: Duration = Duration::from_millis(300);
-    play(async |world| {
-        let client = world.machines()[0].client().await;
-        let (job, _clock) = job(&client);
-        has_run(&job, 0).await;
-        let slow = ONE_WAY.as_micros() as u64;
-        network::faults::slow(slow..=slow);
-        let start = Instant::now();
-        job.record().await.unwrap().unwrap();
-        assert!(start.elapsed() < 2 * ONE_WAY + A_MOMENT, "{:?}", start.elapsed());
-        network::faults::slow(network::USUAL);
-        job.close().await.unwrap();
-        ends(&world, [client]).await;
-    });
+#[history]
+async fn to_read_the_record_of_a_job_takes_one_round_trip(stage: Stage) {
+    const ONE_WAY: Duration = ms(300);
+    let client = stage.client(0).await;
+    let (job, _clock) = job(&client);
+    has_run(&job, 0).await;
+    let slow = ONE_WAY.as_micros() as u64;
+    network::faults::slow(slow..=slow);
+    let start = Instant::now();
+    job.record().await.unwrap().unwrap();
+    assert!(start.elapsed() < 2 * ONE_WAY + A_MOMENT, "{:?}", start.elapsed());
+    network::faults::slow(network::USUAL);
+    job.close().await.unwrap();
 }

@@ -1,32 +1,25 @@
 //! Kept nodes and groups that others disturb, or whose sessions are given up before they end.
 
-use std::time::Duration;
-
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::nodes::{
     Group, MemberChange, Members, NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions,
 };
-use zk_recipes::testing::{Fate, Request};
-use zk_recipes::zookeeper_client as zk;
-use zk_recipes::{Client, ClientBuilder, ConnectionState, Error, RetryPolicy, Watch};
-use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, SESSION, ends, play, session_id, usual, within};
+use super::prelude::*;
 
-const PATH: &str = "/kept/a";
+pub(super) const PATH: &str = "/kept/a";
 
-fn start(client: &Client, mode: NodeMode) -> PersistentNode {
+pub(super) fn start(client: &Client, mode: NodeMode) -> PersistentNode {
     PersistentNode::start(client, PATH, "ours", PersistentNodeOptions::new().mode(mode)).unwrap()
 }
 
-fn data(world: &World) -> Option<String> {
-    world.servers().node(PATH).map(|node| String::from_utf8(node.data).unwrap())
+pub(super) fn data(stage: &Stage) -> Option<String> {
+    stage.servers().node(PATH).map(|node| String::from_utf8(node.data).unwrap())
 }
 
-fn owner(world: &World) -> Option<i64> {
-    world.servers().node(PATH).map(|node| node.ephemeral_owner)
+fn owner(stage: &Stage) -> Option<i64> {
+    stage.servers().node(PATH).map(|node| node.ephemeral_owner)
 }
 
 fn anyone(mode: zk::CreateMode) -> zk::CreateOptions<'static> {
@@ -36,11 +29,13 @@ fn anyone(mode: zk::CreateMode) -> zk::CreateOptions<'static> {
 // --- Others ---
 
 /// Waits for a stranger's node to go, while he does something to it all the time.
-async fn no_storm(world: World, replaces: bool) {
-    const TIME: Duration = Duration::from_secs(60);
-    assert!(world.servers().create("/kept", b"", true));
-    let proxy = Proxy::before(&world, 0).await;
-    let (client, other) = (proxy.client(&world, usual).await, world.machines()[1].client().await);
+// "It is tried again, with pauses of up to 5 seconds; and as soon as someone else's node is gone." "Someone who goes on
+// deleting or writing is not fought: the pauses grow up to 5 s." The same of someone else's node.
+#[history(false, true)]
+async fn a_stranger_who_writes_to_his_node_or_replaces_it_causes_no_storm(stage: Stage, replaces: bool) {
+    const TIME: Duration = secs(60);
+    assert!(stage.servers().create("/kept", b"", true));
+    let (proxy, client, other) = stage.far_and_near(usual).await;
     let stranger = other.zookeeper().await.unwrap();
     stranger.create(PATH, b"theirs", &anyone(zk::CreateMode::Ephemeral)).await.unwrap();
     let options = PersistentNodeOptions::new().on_stranger(OnStranger::Wait);
@@ -58,7 +53,7 @@ async fn no_storm(world: World, replaces: bool) {
         } else {
             stranger.set_data(PATH, b"theirs, newer", None).await.unwrap();
         }
-        sleep(Duration::from_millis(5)).await;
+        sleep(ms(5)).await;
     }
     let requests = proxy.take_requests();
     let creates = requests.iter().filter(|request| **request == Request::Create).count();
@@ -66,104 +61,76 @@ async fn no_storm(world: World, replaces: bool) {
     stranger.delete(PATH, None).await.unwrap();
     within(node.wait_present()).await.unwrap();
     within(node.close()).await.unwrap();
-    drop(stranger);
-    ends(&world, [client, other]).await;
-}
-
-// "It is tried again, with pauses of up to 5 seconds; and as soon as someone else's node is gone." "Someone who goes on
-// deleting or writing is not fought: the pauses grow up to 5 s." The same of someone else's node.
-#[test]
-fn a_stranger_who_writes_to_his_node_or_replaces_it_causes_no_storm() {
-    play(|world| no_storm(world, false));
-    play(|world| no_storm(world, true));
 }
 
 /// A node whose data someone changes so often that the next pause is of 5 s.
-async fn disturbed(world: &World) -> (Client, PersistentNode) {
-    let client = world.machines()[0].client().await;
+async fn disturbed(stage: &Stage) -> (Client, PersistentNode) {
+    let client = stage.client(0).await;
     let node = start(&client, NodeMode::Ephemeral);
     within(node.wait_present()).await.unwrap();
     for _ in 0..9 {
-        world.servers().set_data(PATH, b"theirs");
-        within(async {
-            while data(world).as_deref() != Some("ours") {
-                sleep(A_MOMENT).await;
-            }
-        })
-        .await;
+        stage.servers().set_data(PATH, b"theirs");
+        until(|| data(stage).as_deref() == Some("ours")).await;
     }
-    world.servers().set_data(PATH, b"theirs");
-    sleep(Duration::from_millis(500)).await;
+    stage.servers().set_data(PATH, b"theirs");
+    sleep(ms(500)).await;
     (client, node)
 }
 
-async fn shows_what_is_there(world: &World, node: &PersistentNode) {
+async fn shows_what_is_there(stage: &Stage, node: &PersistentNode) {
     for _ in 0..100 {
         sleep(A_MOMENT).await;
         let shown = node.state();
-        assert_eq!(data(world).is_some(), shown.is_present(), "{shown:?}");
+        assert_eq!(data(stage).is_some(), shown.is_present(), "{shown:?}");
     }
 }
 
 // "Present: The node exists."; "Absent".
-#[test]
-fn the_state_is_right_while_someone_disturbs() {
-    play(async |world| {
-        let (client, node) = disturbed(&world).await;
-        assert_eq!(data(&world).as_deref(), Some("theirs"), "it waits");
-        world.servers().delete(PATH);
-        // It is looked at again in that time.
-        sleep(Duration::from_millis(500)).await;
-        shows_what_is_there(&world, &node).await;
-        drop(node);
-        ends(&world, [client]).await;
-    });
+#[history]
+async fn the_state_is_right_while_someone_disturbs(stage: Stage) {
+    let (_, node) = disturbed(&stage).await;
+    assert_eq!(data(&stage).as_deref(), Some("theirs"), "it waits");
+    stage.servers().delete(PATH);
+    // It is looked at again in that time.
+    sleep(ms(500)).await;
+    shows_what_is_there(&stage, &node).await;
 }
 
 // The same with an ended session: "it is taken to exist until its session is known to have ended".
-#[test]
-fn the_state_is_right_after_a_session_that_ends_while_someone_disturbs() {
-    play(async |world| {
-        let (client, node) = disturbed(&world).await;
-        let old = session_id(&client).await;
-        world.servers().end_session(old);
-        let mut connection = client.watch_connection();
-        within(connection.wait_for(|state| *state == ConnectionState::Reconnected)).await.unwrap();
-        assert_ne!(session_id(&client).await, old);
-        shows_what_is_there(&world, &node).await;
-        drop(node);
-        ends(&world, [client]).await;
-    });
+#[history]
+async fn the_state_is_right_after_a_session_that_ends_while_someone_disturbs(stage: Stage) {
+    let (client, node) = disturbed(&stage).await;
+    let old = session_id(&client).await;
+    stage.servers().end_session(old);
+    state_is(&client, ConnectionState::Reconnected).await;
+    assert_ne!(session_id(&client).await, old);
+    shows_what_is_there(&stage, &node).await;
 }
 
 // "Deletes the node, if it is there and ours, and waits until it is gone: a round trip"; "Someone who goes on deleting or
 // writing is not fought".
-#[test]
-fn close_is_not_held_up_by_someone_who_writes() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = proxy.client(&world, usual).await;
-        let node = start(&client, NodeMode::Ephemeral);
-        within(node.wait_present()).await.unwrap();
-        let other = world.machines()[1].client().await;
-        let writer = other.zookeeper().await.unwrap();
-        let writing = tokio::spawn(async move {
-            let mut writes = FuturesUnordered::new();
-            for _ in 0..192 {
-                writes.push(writer.set_data(PATH, b"theirs", None));
-            }
-            while let Some(Ok(_)) = writes.next().await {
-                writes.push(writer.set_data(PATH, b"theirs", None));
-            }
-        });
-        sleep(Duration::from_millis(500)).await;
-        proxy.take_requests();
-        let closed = timeout(Duration::from_secs(2), node.close()).await;
-        let requests = proxy.take_requests().len();
-        writing.abort();
-        assert!(matches!(closed, Ok(Ok(()))) && requests < 20, "{closed:?}, {requests} requests");
-        ends(&world, [client, other]).await;
+#[history]
+async fn close_is_not_held_up_by_someone_who_writes(stage: Stage) {
+    let (proxy, client) = stage.far(usual).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    let other = stage.client(1).await;
+    let writer = other.zookeeper().await.unwrap();
+    let writing = tokio::spawn(async move {
+        let mut writes = FuturesUnordered::new();
+        for _ in 0..192 {
+            writes.push(writer.set_data(PATH, b"theirs", None));
+        }
+        while let Some(Ok(_)) = writes.next().await {
+            writes.push(writer.set_data(PATH, b"theirs", None));
+        }
     });
+    sleep(ms(500)).await;
+    proxy.take_requests();
+    let closed = timeout(secs(2), node.close()).await;
+    let requests = proxy.take_requests().len();
+    writing.abort();
+    assert!(matches!(closed, Ok(Ok(()))) && requests < 20, "{closed:?}, {requests} requests");
 }
 
 // --- Sessions that are given up ---
@@ -179,18 +146,17 @@ struct GivenUp {
     keeper: zk::Client,
 }
 
-async fn given_up(world: &World) -> GivenUp {
-    let proxy = Proxy::before(world, 0).await;
-    let client = proxy.client(world, usual).await;
+async fn given_up(stage: &Stage) -> GivenUp {
+    let (proxy, client) = stage.far(usual).await;
     let node = start(&client, NodeMode::Ephemeral);
     within(node.wait_present()).await.unwrap();
     let NodeState::Present { czxid: first, .. } = node.state() else { panic!("{:?}", node.state()) };
     let session = session_id(&client).await;
     let alive = client.zookeeper().await.unwrap().into_session();
     proxy.cut_off();
-    let keeper = zk::Client::connector().with_session(alive).connect(&world.address_of(0)).await.unwrap();
+    let keeper = zk::Client::connector().with_session(alive).connect(&stage.address_of(0)).await.unwrap();
     within(node.watch_state().wait_for(|state| *state == NodeState::Absent)).await.unwrap();
-    assert_eq!(owner(world), Some(session));
+    assert_eq!(owner(stage), Some(session));
     GivenUp { proxy, client, node, first, session, keeper }
 }
 
@@ -203,78 +169,69 @@ async fn is_present(state: &mut Watch<NodeState>, is_it: impl Fn(i64) -> bool) -
 }
 
 // Curator takes the node of the ended session for its own, and is without one when that goes.
-#[test]
-fn the_node_of_an_ended_session_of_ours_is_replaced_in_one_transaction() {
-    play(async |world| {
-        let GivenUp { proxy, client, node, first, keeper, .. } = given_up(&world).await;
-        let other = world.machines()[1].client().await;
-        let (_, watch) = other.zookeeper().await.unwrap().list_and_watch_children("/kept").await.unwrap();
-        proxy.take_requests();
-        proxy.refuse_connections(false);
-        let second = is_present(&mut node.watch_state(), |czxid| czxid != first).await;
-        let requests = proxy.take_requests();
-        assert!(requests.contains(&Request::Multi), "{requests:?}");
-        let stat = world.servers().node(PATH).unwrap();
-        assert_eq!((stat.czxid, stat.ephemeral_owner), (second, session_id(&client).await));
-        assert_eq!(within(watch.changed()).await.event_type, zk::EventType::NodeChildrenChanged);
-        let there = world.servers().children("/kept");
-        assert_eq!(there, Some(vec!["a".to_owned()]), "it is there whenever someone looks");
-        drop((node, keeper));
-        sleep(2 * SESSION).await;
-        ends(&world, [client, other]).await;
-    });
+#[history]
+async fn the_node_of_an_ended_session_of_ours_is_replaced_in_one_transaction(stage: Stage) {
+    let GivenUp { proxy, client, node, first, keeper, .. } = given_up(&stage).await;
+    let other = stage.client(1).await;
+    let (_, watch) = other.zookeeper().await.unwrap().list_and_watch_children("/kept").await.unwrap();
+    proxy.take_requests();
+    proxy.refuse_connections(false);
+    let second = is_present(&mut node.watch_state(), |czxid| czxid != first).await;
+    let requests = proxy.take_requests();
+    assert!(requests.contains(&Request::Multi), "{requests:?}");
+    let stat = stage.servers().node(PATH).unwrap();
+    assert_eq!((stat.czxid, stat.ephemeral_owner), (second, session_id(&client).await));
+    assert_eq!(within(watch.changed()).await.event_type, zk::EventType::NodeChildrenChanged);
+    let there = stage.servers().children("/kept");
+    assert_eq!(there, Some(vec!["a".to_owned()]), "it is there whenever someone looks");
+    drop((node, keeper));
+    sleep(2 * SESSION).await;
 }
 
 // "A node that belongs to another session is never written to or deleted."
-#[test]
-fn a_replacement_leaves_a_strangers_node_alone() {
-    play(async |world| {
-        let GivenUp { proxy, client, node, keeper, .. } = given_up(&world).await;
-        let looked = proxy.intercept(Request::Exists, Fate::HoldReply);
-        proxy.refuse_connections(false);
-        within(looked.happened()).await;
-        // The old session ends, and another process takes the place.
-        world.servers().delete(PATH);
-        let other = world.machines()[1].client().await;
-        let stranger = other.zookeeper().await.unwrap();
-        stranger.create(PATH, b"theirs", &anyone(zk::CreateMode::Ephemeral)).await.unwrap();
-        looked.release();
-        let settled = |state: &NodeState| *state != NodeState::Absent;
-        within(node.watch_state().wait_for(settled)).await.unwrap();
-        sleep(SESSION).await;
-        assert_eq!(data(&world).as_deref(), Some("theirs"), "{:?}", node.state());
-        stranger.delete(PATH, None).await.unwrap();
-        drop((node, stranger, keeper));
-        sleep(2 * SESSION).await;
-        ends(&world, [client, other]).await;
-    });
+#[history]
+async fn a_replacement_leaves_a_strangers_node_alone(stage: Stage) {
+    let GivenUp { proxy, node, keeper, .. } = given_up(&stage).await;
+    let looked = proxy.intercept(Request::Exists, Fate::HoldReply);
+    proxy.refuse_connections(false);
+    within(looked.happened()).await;
+    // The old session ends, and another process takes the place.
+    stage.servers().delete(PATH);
+    let other = stage.client(1).await;
+    let stranger = other.zookeeper().await.unwrap();
+    stranger.create(PATH, b"theirs", &anyone(zk::CreateMode::Ephemeral)).await.unwrap();
+    looked.release();
+    let settled = |state: &NodeState| *state != NodeState::Absent;
+    within(node.watch_state().wait_for(settled)).await.unwrap();
+    sleep(SESSION).await;
+    assert_eq!(data(&stage).as_deref(), Some("theirs"), "{:?}", node.state());
+    stranger.delete(PATH, None).await.unwrap();
+    drop((node, stranger, keeper));
+    sleep(2 * SESSION).await;
 }
 
 // "Deletes the node, if it is there and ours, and waits until it is gone".
-#[test]
-fn close_after_a_replacement_whose_look_was_lost_leaves_nothing() {
-    play(async |world| {
-        let GivenUp { proxy, client, node, session: old, keeper, .. } = given_up(&world).await;
-        let first = proxy.intercept(Request::Exists, Fate::HoldReply);
-        proxy.refuse_connections(false);
-        within(first.happened()).await;
-        let second = proxy.intercept(Request::Exists, Fate::HoldReply);
-        first.release();
-        within(second.happened()).await;
-        let third = proxy.intercept(Request::Exists, Fate::LoseReply);
-        second.release();
-        within(third.happened()).await;
-        sleep(A_MOMENT).await;
-        assert!(owner(&world).is_some_and(|owner| owner != old), "it was replaced");
-        within(node.close()).await.unwrap();
-        let session = session_id(&client).await;
-        sleep(Duration::from_secs(5)).await;
-        assert_eq!(session_id(&client).await, session);
-        assert_eq!(data(&world), None);
-        drop(keeper);
-        sleep(2 * SESSION).await;
-        ends(&world, [client]).await;
-    });
+#[history]
+async fn close_after_a_replacement_whose_look_was_lost_leaves_nothing(stage: Stage) {
+    let GivenUp { proxy, client, node, session: old, keeper, .. } = given_up(&stage).await;
+    let first = proxy.intercept(Request::Exists, Fate::HoldReply);
+    proxy.refuse_connections(false);
+    within(first.happened()).await;
+    let second = proxy.intercept(Request::Exists, Fate::HoldReply);
+    first.release();
+    within(second.happened()).await;
+    let third = proxy.intercept(Request::Exists, Fate::LoseReply);
+    second.release();
+    within(third.happened()).await;
+    sleep(A_MOMENT).await;
+    assert!(owner(&stage).is_some_and(|owner| owner != old), "it was replaced");
+    within(node.close()).await.unwrap();
+    let session = session_id(&client).await;
+    sleep(secs(5)).await;
+    assert_eq!(session_id(&client).await, session);
+    assert_eq!(data(&stage), None);
+    drop(keeper);
+    sleep(2 * SESSION).await;
 }
 
 fn text(members: &Members) -> String {
@@ -291,131 +248,113 @@ async fn shows(seen: &mut Watch<Members>, wanted: &str) -> Members {
 }
 
 // Curator lists itself while its session is over, and shows the others as if it knew.
-#[test]
-fn what_is_out_of_date_says_so_and_a_rejoin_is_two_changes() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let (cut_off, other) = (proxy.client(&world, usual).await, world.machines()[1].client().await);
-        let groups = [&cut_off, &other].map(|client| Group::new(client, "/group").unwrap());
-        let a = within(groups[0].join("a", "1")).await.unwrap();
-        let b = within(groups[1].join("b", "2")).await.unwrap();
-        let [mut seen, mut seen_by_other] = groups.each_ref().map(Group::watch_members);
-        let before = shows(&mut seen, "a=1 b=2").await;
-        let before_by_other = shows(&mut seen_by_other, "a=1 b=2").await;
+#[history]
+async fn what_is_out_of_date_says_so_and_a_rejoin_is_two_changes(stage: Stage) {
+    let (proxy, cut_off, other) = stage.far_and_near(usual).await;
+    let groups = [&cut_off, &other].map(|client| Group::new(client, "/group").unwrap());
+    let a = within(groups[0].join("a", "1")).await.unwrap();
+    let b = within(groups[1].join("b", "2")).await.unwrap();
+    let [mut seen, mut seen_by_other] = groups.each_ref().map(Group::watch_members);
+    let before = shows(&mut seen, "a=1 b=2").await;
+    let before_by_other = shows(&mut seen_by_other, "a=1 b=2").await;
 
-        proxy.cut_off();
-        let stale = within(seen.wait_for(|members| !members.is_current())).await.unwrap().clone();
-        assert_eq!(text(&stale), "a=1 b=2");
-        within(a.watch_state().wait_for(|state| *state == NodeState::Absent)).await.unwrap();
-        assert!(!a.is_member());
-        shows(&mut seen_by_other, "b=2").await;
-        within(b.set_payload("3")).await.unwrap();
-        proxy.refuse_connections(false);
-        let now = shows(&mut seen, "a=1 b=3").await;
-        let changes = now.changes_since(&before);
-        assert!(
-            matches!(
-                &changes[..],
-                [MemberChange::Left { id: left, .. }, MemberChange::Joined { id: joined, .. }, MemberChange::Changed { .. }]
-                    if left == "a" && joined == "a"
-            ),
-            "{changes:?}"
-        );
-        let now = shows(&mut seen_by_other, "a=1 b=3").await;
-        assert_eq!(now.changes_since(&before_by_other).len(), 3);
-        drop((a, b, seen, seen_by_other));
-        ends(&world, [cut_off, other]).await;
-    });
+    proxy.cut_off();
+    let stale = within(seen.wait_for(|members| !members.is_current())).await.unwrap().clone();
+    assert_eq!(text(&stale), "a=1 b=2");
+    within(a.watch_state().wait_for(|state| *state == NodeState::Absent)).await.unwrap();
+    assert!(!a.is_member());
+    shows(&mut seen_by_other, "b=2").await;
+    within(b.set_payload("3")).await.unwrap();
+    proxy.refuse_connections(false);
+    let now = shows(&mut seen, "a=1 b=3").await;
+    let changes = now.changes_since(&before);
+    assert!(
+        matches!(
+            &changes[..],
+            [MemberChange::Left { id: left, .. }, MemberChange::Joined { id: joined, .. }, MemberChange::Changed { .. }]
+                if left == "a" && joined == "a"
+        ),
+        "{changes:?}"
+    );
+    let now = shows(&mut seen_by_other, "a=1 b=3").await;
+    assert_eq!(now.changes_since(&before_by_other).len(), 3);
 }
 
 // --- Ends ---
 
-const CONNECTION: Duration = Duration::from_secs(1);
-
-/// For a client that gives up soon.
-fn impatient(builder: ClientBuilder, policy: RetryPolicy) -> ClientBuilder {
-    usual(builder).session_timeout(4 * SESSION).connection_timeout(CONNECTION).retry_policy(policy)
-}
+const CONNECTION: Duration = secs(1);
 
 // "[`Error::NotConnected`]: a node of [`NodeMode::Persistent`] could not be deleted under the retry policy."
-#[test]
-fn close_of_a_persistent_node_in_an_outage_ends_under_the_retry_policy() {
-    const PAUSE: Duration = Duration::from_millis(100);
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let policy = RetryPolicy::one_time(PAUSE);
-        let client = proxy.client(&world, |builder| impatient(builder, policy)).await;
-        let node = start(&client, NodeMode::Persistent);
-        within(node.wait_present()).await.unwrap();
-        let session = session_id(&client).await;
-        proxy.cut_off();
-        let begin = Instant::now();
-        let closed = within(node.close()).await;
-        assert!(matches!(closed, Err(Error::NotConnected { .. })), "{closed:?}");
-        assert!(begin.elapsed() < CONNECTION + PAUSE + A_MOMENT, "{:?}", begin.elapsed());
-        proxy.refuse_connections(false);
-        sleep(SESSION).await;
-        assert_eq!(data(&world), None);
-        assert_eq!(session_id(&client).await, session, "the outage was shorter than the session");
-        ends(&world, [client]).await;
-    });
+#[history]
+async fn close_of_a_persistent_node_in_an_outage_ends_under_the_retry_policy(stage: Stage) {
+    const PAUSE: Duration = ms(100);
+    let proxy = stage.proxy(0).await;
+    let policy = RetryPolicy::one_time(PAUSE);
+    let client = proxy.client(tries(4 * SESSION, CONNECTION, policy)).await;
+    let node = start(&client, NodeMode::Persistent);
+    within(node.wait_present()).await.unwrap();
+    let session = session_id(&client).await;
+    proxy.cut_off();
+    let begin = Instant::now();
+    let closed = within(node.close()).await;
+    assert!(matches!(closed, Err(Error::NotConnected { .. })), "{closed:?}");
+    assert!(begin.elapsed() < CONNECTION + PAUSE + A_MOMENT, "{:?}", begin.elapsed());
+    proxy.refuse_connections(false);
+    sleep(SESSION).await;
+    assert_eq!(data(&stage), None);
+    assert_eq!(session_id(&client).await, session, "the outage was shorter than the session");
 }
 
 // "[`Error::NotConnected`]: the servers cannot be reached under the retry policy."
-#[test]
-fn join_fails_when_the_servers_are_gone() {
-    play(async |world| {
-        assert!(world.servers().create("/group", b"", true));
-        let proxy = Proxy::before(&world, 0).await;
-        let policy = RetryPolicy::n_times(0, Duration::ZERO);
-        let client = proxy.client(&world, |builder| impatient(builder, policy)).await;
-        let lost = proxy.intercept(Request::Create, Fate::LoseRequest);
-        let group = Group::new(&client, "/group").unwrap();
-        let joining = tokio::spawn(async move { group.join("a", "1").await });
-        within(lost.happened()).await;
-        proxy.cut_off();
-        let begin = Instant::now();
-        let error = within(joining).await.unwrap();
-        assert!(matches!(error, Err(Error::NotConnected { .. })), "{error:?}");
-        assert!(begin.elapsed() < CONNECTION + A_MOMENT, "{:?}", begin.elapsed());
-        proxy.refuse_connections(false);
-        sleep(SESSION).await;
-        ends(&world, [client]).await;
-    });
+#[history]
+async fn join_fails_when_the_servers_are_gone(stage: Stage) {
+    assert!(stage.servers().create("/group", b"", true));
+    let proxy = stage.proxy(0).await;
+    let policy = RetryPolicy::n_times(0, Duration::ZERO);
+    let client = proxy.client(tries(4 * SESSION, CONNECTION, policy)).await;
+    let lost = proxy.intercept(Request::Create, Fate::LoseRequest);
+    let group = Group::new(&client, "/group").unwrap();
+    let joining = tokio::spawn(async move { group.join("a", "1").await });
+    within(lost.happened()).await;
+    proxy.cut_off();
+    let begin = Instant::now();
+    let error = within(joining).await.unwrap();
+    assert!(matches!(error, Err(Error::NotConnected { .. })), "{error:?}");
+    assert!(begin.elapsed() < CONNECTION + A_MOMENT, "{:?}", begin.elapsed());
+    proxy.refuse_connections(false);
+    sleep(SESSION).await;
 }
 
 // "Deletes the node … Dropping the value does the same in the background."; "the client was closed, with whose session an
 // ephemeral node goes"; of `Client::close`: "An adopted session stays open: what guards still hold on it is released when
 // they are dropped."
-#[test]
-fn a_node_of_an_adopted_session_goes_with_its_value() {
-    play(async |world| {
-        for is_dropped_first in [false, true] {
-            let connector = zk::Client::connector().with_session_timeout(SESSION);
-            let zookeeper = connector.connect(&world.address_of(0)).await.unwrap();
-            let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
-            let node = start(&client, NodeMode::Ephemeral);
-            within(node.wait_present()).await.unwrap();
-            if is_dropped_first {
-                drop(node);
-                within(client.close()).await;
-            } else {
-                within(client.close()).await;
-                assert!(data(&world).is_some());
-                drop((node, client));
-            }
-            sleep(5 * A_MOMENT).await;
-            assert_eq!(data(&world), None);
-            drop(zookeeper);
+#[history]
+async fn a_node_of_an_adopted_session_goes_with_its_value(stage: Stage) {
+    for is_dropped_first in [false, true] {
+        let connector = zk::Client::connector().with_session_timeout(SESSION);
+        let zookeeper = connector.connect(&stage.address_of(0)).await.unwrap();
+        let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
+        let node = start(&client, NodeMode::Ephemeral);
+        within(node.wait_present()).await.unwrap();
+        if is_dropped_first {
+            drop(node);
+            within(client.close()).await;
+        } else {
+            within(client.close()).await;
+            assert!(data(&stage).is_some());
+            drop((node, client));
         }
-        ends(&world, []).await;
-    });
+        sleep(5 * A_MOMENT).await;
+        assert_eq!(data(&stage), None);
+        drop(zookeeper);
+    }
 }
 
 /// A second view of a group, started when the first one ends, sees what happens later.
-async fn replaced_view(world: World, held: Request) {
-    let proxy = Proxy::before(&world, 0).await;
-    let (watcher, other) = (proxy.client(&world, usual).await, world.machines()[1].client().await);
+// "Returns a receiver that always shows the latest members."
+#[history(Request::GetChildren, Request::GetData)]
+async fn a_view_that_replaces_another_sees_who_joins_and_changes(stage: Stage, held: Request) {
+    let (proxy, watcher, other) = stage.far_and_near(usual).await;
     let [group, others] = [&watcher, &other].map(|client| Group::new(client, "/group").unwrap());
     let a = within(others.join("a", "1")).await.unwrap();
     let mut first = group.watch_members();
@@ -424,24 +363,15 @@ async fn replaced_view(world: World, held: Request) {
     let mut second = group.watch_members();
     within(held.happened()).await;
     drop(first);
-    sleep(Duration::from_millis(500)).await;
+    sleep(ms(500)).await;
     held.release();
     within(second.wait_for(|members| members.is_current() && members.len() == 1)).await.unwrap();
-    sleep(Duration::from_millis(500)).await;
+    sleep(ms(500)).await;
     within(a.set_payload("2")).await.unwrap();
     sleep(A_MOMENT).await;
     let payload = second.get().get("a").unwrap().payload().map(<[u8]>::to_vec);
     assert_eq!(payload.as_deref(), Some(&b"2"[..]));
-    let b = within(others.join("b", "1")).await.unwrap();
+    let _b = within(others.join("b", "1")).await.unwrap();
     sleep(A_MOMENT).await;
     assert_eq!(second.get().len(), 2);
-    drop((a, b, second));
-    ends(&world, [watcher, other]).await;
-}
-
-// "Returns a receiver that always shows the latest members."
-#[test]
-fn a_view_that_replaces_another_sees_who_joins_and_changes() {
-    play(|world| replaced_view(world, Request::GetChildren));
-    play(|world| replaced_view(world, Request::GetData));
 }

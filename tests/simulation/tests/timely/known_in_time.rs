@@ -1,19 +1,13 @@
 //! Whoever loses its lock knows it before another has it, by how much, and what it costs to know.
 
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use tokio::task::{JoinHandle, spawn_local};
-use tokio::time::{Instant, interval, sleep};
-use zk_recipes::testing::{MemoryEnsemble, Request, Traffic};
-use zk_recipes::{Client, ConnectionState, InterProcessMutex, LockGuard, LossReason};
+use tokio::time::interval;
 use zk_recipes_simulation::machine::Machine;
 use zk_recipes_simulation::network::Listener;
-use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, SESSION, ends, play, queue_of, within};
+use super::prelude::*;
+
 /// From this on, a hold is watched.
-const UNWATCHED: Duration = Duration::from_secs(1);
+const UNWATCHED: Duration = secs(1);
 
 type Next = JoinHandle<Option<(Instant, LockGuard)>>;
 
@@ -24,8 +18,8 @@ async fn hold_before_next(
     [holding, waiting]: [&Client; 2],
     lock: &str,
 ) -> (LockGuard, Next) {
-    let guard = InterProcessMutex::new(holding, lock).unwrap().acquire().await.unwrap();
-    let next = InterProcessMutex::new(waiting, lock).unwrap();
+    let guard = mutex_at(holding, lock).acquire().await.unwrap();
+    let next = mutex_at(waiting, lock);
     let next = machine.spawn(async move {
         let guard = next.acquire().await.unwrap();
         (Instant::now(), guard)
@@ -35,10 +29,10 @@ async fn hold_before_next(
 }
 
 /// The network cuts a holder off without a word, at any point between two signs of life.
-async fn is_cut_off(world: &World, waiting: &Client, holder: usize, traffic: Traffic) -> [Instant; 3] {
-    let proxy = Proxy::before_server(world.servers().clone(), &format!("10.3.0.{holder}:2181")).await;
-    let client = proxy.client(world, |builder| builder.session_timeout(SESSION)).await;
-    let (servers, machine) = (world.servers(), &world.machines()[1]);
+async fn is_cut_off(stage: &Stage, waiting: &Client, holder: usize, traffic: Traffic) -> [Instant; 3] {
+    let proxy = Proxy::before(stage, stage.servers().clone(), &format!("10.3.0.{holder}:2181")).await;
+    let client = proxy.client(session).await;
+    let (servers, machine) = (stage.servers(), &stage.machines()[1]);
     let lock = format!("/black-hole/{holder}");
     let (guard, next) = hold_before_next(servers, machine, [&client, waiting], &lock).await;
     sleep(SESSION.mul_f64(fastrand::f64() / 3.0)).await;
@@ -61,33 +55,30 @@ async fn is_cut_off(world: &World, waiting: &Client, holder: usize, traffic: Tra
     [lost, suspended + SESSION, granted]
 }
 
-#[test]
-fn a_holder_in_a_black_hole_knows_of_its_loss_before_the_next_holds() {
-    play(async |world| {
-        let waiting = world.machines()[1].client().await;
-        for (ways, (traffic, is_unheard)) in [
-            (Traffic::black_hole(), true),
-            (Traffic::black_hole_to_server(), true),
-            // The servers hear its attempts to connect again, and keep the session that long.
-            (Traffic::black_hole_to_client(), false),
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            let holders = (0..40).map(|holder| is_cut_off(&world, &waiting, 40 * ways + holder, traffic));
-            for [lost, lost_by_curator, granted] in join_all(holders).await {
-                assert!(lost < granted, "another had the lock for {:?}", lost - granted);
-                let tells_apart = lost_by_curator >= granted || !is_unheard;
-                assert!(tells_apart, "a bad rule has done as well, by {:?}", granted - lost_by_curator);
-            }
+#[history]
+async fn a_holder_in_a_black_hole_knows_of_its_loss_before_the_next_holds(stage: Stage) {
+    let waiting = stage.client(1).await;
+    for (ways, (traffic, is_unheard)) in [
+        (Traffic::black_hole(), true),
+        (Traffic::black_hole_to_server(), true),
+        // The servers hear its attempts to connect again, and keep the session that long.
+        (Traffic::black_hole_to_client(), false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let holders = (0..40).map(|holder| is_cut_off(&stage, &waiting, 40 * ways + holder, traffic));
+        for [lost, lost_by_curator, granted] in join_all(holders).await {
+            assert!(lost < granted, "another had the lock for {:?}", lost - granted);
+            let tells_apart = lost_by_curator >= granted || !is_unheard;
+            assert!(tells_apart, "a bad rule has done as well, by {:?}", granted - lost_by_curator);
         }
-        ends(&world, [waiting]).await;
-    });
+    }
 }
 
 /// Shorter than the time for which a follower goes on without its leader.
-const SHORT_SESSION: Duration = Duration::from_millis(1500);
-const TICK: Duration = Duration::from_millis(500);
+const SHORT_SESSION: Duration = ms(1500);
+const TICK: Duration = ms(500);
 const SYNC_LIMIT: u32 = 4;
 
 /// Reads for as long as the server answers; says when the last answered request was sent.
@@ -113,90 +104,84 @@ async fn read_until_suspended(client: &Client, path: &str) -> Instant {
 }
 
 /// The server of holders is cut off from its leader, and goes on answering.
-#[test]
-fn a_holder_at_a_follower_that_is_cut_off_knows_of_its_loss_before_the_next_holds() {
-    play(async |world| {
-        let servers = MemoryEnsemble::builder().tick_time(TICK).sync_limit(SYNC_LIMIT).start().unwrap();
-        let address = |server: usize| format!("10.4.0.{server}:2181");
-        for server in 0..3 {
-            let (servers, mut listener) = (servers.clone(), Listener::bind(&address(server)));
-            spawn_local(async move {
-                loop {
-                    spawn_local(servers.serve(server, listener.accept().await));
-                }
-            });
-        }
-        let [one, other, ..] = world.machines() else { panic!("two machines") };
-        let leader = servers.leader().unwrap();
-        let follower = (leader + 1) % 3;
-        let waiting = other.connect(other.builder(), &address(leader)).await;
-        let connect =
-            async || one.connect(one.builder().session_timeout(SHORT_SESSION), &address(follower)).await;
-        let mut clients = Vec::new();
-        for round in 0..2 {
-            let mut holders = Vec::new();
-            for holder in 0..20 {
-                let lock = format!("/partition/{round}/{holder}");
-                // Reads of one that holds would be answered only after its own signs of life, which are not.
-                let (client, reader) = tokio::join!(connect(), connect());
-                let (guard, next) = hold_before_next(&servers, other, [&client, &waiting], &lock).await;
-                clients.extend([client, reader.clone()]);
-                holders.push((lock, reader, guard, next));
+#[history]
+async fn a_holder_at_a_follower_that_is_cut_off_knows_of_its_loss_before_the_next_holds(stage: Stage) {
+    let servers = MemoryEnsemble::builder().tick_time(TICK).sync_limit(SYNC_LIMIT).start().unwrap();
+    let address = |server: usize| format!("10.4.0.{server}:2181");
+    for server in 0..3 {
+        let (servers, mut listener) = (servers.clone(), Listener::bind(&address(server)));
+        spawn_local(async move {
+            loop {
+                spawn_local(servers.serve(server, listener.accept().await));
             }
-            let rest = [leader, 3 - leader - follower];
-            servers.partition(&[&[follower], &rest]);
-            let seen = holders.into_iter().map(async |(lock, reader, guard, next)| {
-                let lost = async {
-                    guard.lost().await;
-                    Instant::now()
-                };
-                let (lost, last_read, next) = tokio::join!(lost, read_until_suspended(&reader, &lock), next);
-                let (granted, _next) = next.unwrap().unwrap();
-                assert!(lost < granted, "another had the lock for {:?}", lost - granted);
-                let lost_by_reads = last_read + SHORT_SESSION.mul_f64(2.0 / 3.0);
-                assert!(lost_by_reads >= granted, "reads would have done as well");
-            });
-            within(join_all(seen)).await;
-            servers.heal();
-            sleep(SESSION).await;
+        });
+    }
+    let [one, other, ..] = stage.machines() else { panic!("two machines") };
+    let leader = servers.leader().unwrap();
+    let follower = (leader + 1) % 3;
+    let waiting = other.connect(other.builder(), &address(leader)).await;
+    let connect =
+        async || one.connect(one.builder().session_timeout(SHORT_SESSION), &address(follower)).await;
+    let mut clients = Vec::new();
+    for round in 0..2 {
+        let mut holders = Vec::new();
+        for holder in 0..20 {
+            let lock = format!("/partition/{round}/{holder}");
+            // Reads of one that holds would be answered only after its own signs of life, which are not.
+            let (client, reader) = tokio::join!(connect(), connect());
+            let (guard, next) = hold_before_next(&servers, other, [&client, &waiting], &lock).await;
+            clients.extend([client, reader.clone()]);
+            holders.push((lock, reader, guard, next));
         }
-        clients.push(waiting);
-        ends(&world, clients).await;
-    });
+        let rest = [leader, 3 - leader - follower];
+        servers.partition(&[&[follower], &rest]);
+        let seen = holders.into_iter().map(async |(lock, reader, guard, next)| {
+            let lost = async {
+                guard.lost().await;
+                Instant::now()
+            };
+            let (lost, last_read, next) = tokio::join!(lost, read_until_suspended(&reader, &lock), next);
+            let (granted, _next) = next.unwrap().unwrap();
+            assert!(lost < granted, "another had the lock for {:?}", lost - granted);
+            let lost_by_reads = last_read + SHORT_SESSION.mul_f64(2.0 / 3.0);
+            assert!(lost_by_reads >= granted, "reads would have done as well");
+        });
+        within(join_all(seen)).await;
+        servers.heal();
+        sleep(SESSION).await;
+    }
+    clients.push(waiting);
 }
 
 /// A client that has nothing to do costs as much for a thousand locks as for one.
-#[test]
-fn an_idle_client_costs_no_more_for_a_thousand_locks() {
-    const SPAN: Duration = Duration::from_secs(30);
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let mut beats = Vec::new();
-        for locks in [0, 1, 1000] {
-            let client = proxy.client(&world, |builder| builder.session_timeout(SESSION)).await;
-            let held = join_all((0..locks).map(|lock| {
-                let mutex = InterProcessMutex::new(&client, &format!("/idle/{lock}")).unwrap();
-                async move { mutex.acquire().await.unwrap() }
-            }))
-            .await;
-            sleep(2 * UNWATCHED).await;
-            assert_eq!(world.servers().watch_count(), locks);
-            proxy.take_requests();
-            let pings = proxy.pings_seen();
-            sleep(SPAN).await;
-            let (requests, pings) = (proxy.take_requests(), proxy.pings_seen() - pings);
-            assert!(requests.iter().all(|request| *request == Request::Confirm), "{requests:?}");
-            assert!(held.iter().all(LockGuard::is_valid));
-            beats.push((requests.len(), pings));
-            join_all(held.into_iter().map(LockGuard::release)).await;
-            client.close().await;
-        }
-        // One every seventh of the session timeout. If nobody depends on the session, it is a ping.
-        let most = (SPAN.as_secs_f64() * 7.0 / SESSION.as_secs_f64()).ceil() as usize;
-        let [(0, pings), (confirms, 0), (confirms_of_many, 0)] = beats[..] else { panic!("{beats:?}") };
-        let counts = [pings, confirms, confirms_of_many];
-        assert!(counts.iter().all(|count| (most - 1..=most).contains(count)), "{counts:?}, at most {most}");
-        sleep(A_MOMENT).await;
-        ends(&world, []).await;
-    });
+#[history]
+async fn an_idle_client_costs_no_more_for_a_thousand_locks(stage: Stage) {
+    const SPAN: Duration = secs(30);
+    let proxy = stage.proxy(0).await;
+    let mut beats = Vec::new();
+    for locks in [0, 1, 1000] {
+        let client = proxy.client(session).await;
+        let held = join_all((0..locks).map(|lock| {
+            let mutex = mutex_at(&client, &format!("/idle/{lock}"));
+            async move { mutex.acquire().await.unwrap() }
+        }))
+        .await;
+        sleep(2 * UNWATCHED).await;
+        assert_eq!(stage.servers().watch_count(), locks);
+        proxy.take_requests();
+        let pings = proxy.pings_seen();
+        sleep(SPAN).await;
+        let (requests, pings) = (proxy.take_requests(), proxy.pings_seen() - pings);
+        assert!(requests.iter().all(|request| *request == Request::Confirm), "{requests:?}");
+        assert!(held.iter().all(LockGuard::is_valid));
+        beats.push((requests.len(), pings));
+        join_all(held.into_iter().map(LockGuard::release)).await;
+        client.close().await;
+    }
+    // One every seventh of the session timeout. If nobody depends on the session, it is a ping.
+    let most = (SPAN.as_secs_f64() * 7.0 / SESSION.as_secs_f64()).ceil() as usize;
+    let [(0, pings), (confirms, 0), (confirms_of_many, 0)] = beats[..] else { panic!("{beats:?}") };
+    let counts = [pings, confirms, confirms_of_many];
+    assert!(counts.iter().all(|count| (most - 1..=most).contains(count)), "{counts:?}, at most {most}");
+    sleep(A_MOMENT).await;
 }

@@ -1,36 +1,22 @@
 //! One rule for all calls: for how long they try to reach the servers, and with which error they give up.
 
 use std::fmt::Debug;
-use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::FutureExt;
-use futures_util::future::{BoxFuture, join_all};
-use tokio::time::{Instant, sleep, timeout};
+use futures_util::future::BoxFuture;
 use zk_recipes::barriers::{Barrier, DoubleBarrier};
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{Fate, Request};
-use zk_recipes::{
-    Client, ConnectionState, Error, InterProcessMutex, LeaderObserver, LockGuard, LossReason, MultiLock,
-    Participant, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex, operate,
-};
-use zk_recipes_simulation::world::World;
 
-use super::{A_MOMENT, Proxy, ends, play, within};
+use super::prelude::*;
 
 /// How long a server is silent until its client gives the connection up, at the latest: two fifths of the session
 /// timeout, looked at from time to time.
-const SILENCE: Duration = Duration::from_millis(2000);
-const SESSION: Duration = Duration::from_secs(4);
+const SILENCE: Duration = ms(2000);
+const SESSION: Duration = secs(4);
 /// Of a session that nobody hears of.
-const VALIDITY: Duration = Duration::from_millis(4000 * 2 / 3);
-const CONNECTION: Duration = Duration::from_millis(200);
+const VALIDITY: Duration = ms(4000 * 2 / 3);
+const CONNECTION: Duration = ms(200);
 /// For whoever never gives up, it is looked at as long as that.
-const LONG: Duration = Duration::from_secs(300);
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
+const LONG: Duration = secs(300);
 
 /// How often a policy has a call tried, and the shortest and longest time of all its pauses.
 type Attempts = (u32, Duration, Duration);
@@ -89,7 +75,7 @@ struct Held {
 
 impl Held {
     async fn of(client: &Client, name: &str) -> Self {
-        let mutex = |path: &str| InterProcessMutex::new(client, &format!("/held/{name}/{path}")).unwrap();
+        let mutex = |path: &str| mutex_at(client, &format!("/held/{name}/{path}"));
         let acquire = async |path: &str| mutex(path).acquire().await.unwrap();
         let (released, dropped_transaction) = (acquire("a").await, acquire("b").await);
         let participants = mutex("a").participants().await.unwrap();
@@ -107,7 +93,7 @@ fn calls(client: &Client, outage: Outage, held: Option<Held>) -> Vec<Call> {
             async move { lock.$($call)*.await }
         }};
     }
-    let mutex = |path: &str| InterProcessMutex::new(client, path).unwrap();
+    let mutex = |path: &str| mutex_at(client, path);
     let read_write = |path: &str| ReadWriteLock::new(client, path).unwrap();
     let semaphore = |path: &str| Semaphore::new(client, path, 2).unwrap();
     let multi = |path: &str| MultiLock::new(client, [format!("{path}/1"), format!("{path}/2")]).unwrap();
@@ -232,8 +218,9 @@ async fn fares(
     }
 }
 
-async fn fail(world: World, outage: Outage) {
-    let proxy = Proxy::before(&world, 0).await;
+#[history(Outage::NeverConnected, Outage::Lost, Outage::LostForGood, Outage::Frozen)]
+async fn all_calls_try_for_as_long_as_the_policy_says(stage: Stage, outage: Outage) {
+    let proxy = stage.proxy(0).await;
     let go = |are_gone: bool| {
         proxy.refuse_connections(are_gone);
         proxy.cut();
@@ -241,13 +228,13 @@ async fn fail(world: World, outage: Outage) {
     go(outage == Outage::NeverConnected);
     let mut scenes = Vec::new();
     for (name, policy, attempts) in policies() {
-        let builder = world.machines()[0].builder().session_timeout(SESSION).connection_timeout(CONNECTION);
-        let client = builder.retry_policy(policy).connect_lazily(&proxy.address).unwrap();
+        let builder = stage.machines()[0].builder().session_timeout(SESSION).connection_timeout(CONNECTION);
+        let client = keep(builder.retry_policy(policy).connect_lazily(&proxy.address).unwrap());
         if outage == Outage::NeverConnected {
             scenes.push((name, attempts, client, None));
             continue;
         }
-        within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+        connected(&client).await;
         let held = Held::of(&client, name).await;
         scenes.push((name, attempts, client, Some(held)));
     }
@@ -261,13 +248,13 @@ async fn fail(world: World, outage: Outage) {
         Outage::Lost => {
             go(true);
             reaches(ConnectionState::Suspended).await;
-            sleep(Duration::from_secs(1)).await;
+            sleep(secs(1)).await;
         }
         Outage::LostForGood => {
             go(true);
             reaches(ConnectionState::Lost).await;
         }
-        Outage::Frozen => world.servers().set_paused(0, true),
+        Outage::Frozen => stage.servers().set_paused(0, true),
     }
     let fared = scenes.iter_mut().flat_map(|(name, attempts, client, held)| {
         // What was held is lost for good, too, and known to be.
@@ -279,67 +266,33 @@ async fn fail(world: World, outage: Outage) {
     });
     let failures: Vec<_> = join_all(fared).await.into_iter().filter_map(std::result::Result::err).collect();
     assert!(failures.is_empty(), "{}", failures.join("\n"));
-    world.servers().set_paused(0, false);
+    stage.servers().set_paused(0, false);
     go(false);
     sleep(3 * SESSION).await;
-    ends(&world, scenes.into_iter().map(|(.., client, _)| client)).await;
-}
-
-#[test]
-fn all_calls_try_for_as_long_as_the_policy_says() {
-    play(|world| fail(world, Outage::NeverConnected));
-    play(|world| fail(world, Outage::Lost));
-    play(|world| fail(world, Outage::LostForGood));
-    play(|world| fail(world, Outage::Frozen));
 }
 
 /// A client that tries three times, with pauses between, which takes no longer than [`THRICE`].
-async fn tries_thrice(world: &World, proxy: &Proxy) -> Client {
-    let policy = RetryPolicy::n_times(2, ms(50));
-    let client = proxy.client(world, |builder| {
-        builder.session_timeout(SESSION).connection_timeout(CONNECTION).retry_policy(policy)
-    });
-    client.await
+async fn tries_thrice(proxy: &Proxy) -> Client {
+    proxy.client(tries(SESSION, CONNECTION, RetryPolicy::n_times(2, ms(50)))).await
 }
 
-const THRICE: Duration = Duration::from_millis(3 * 200 + 2 * 50);
+const THRICE: Duration = ms(3 * 200 + 2 * 50);
 
-#[test]
-fn a_release_tries_for_as_long_as_the_policy_says() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = tries_thrice(&world, &proxy).await;
-        let guard = InterProcessMutex::new(&client, "/locks/a").unwrap().acquire().await.unwrap();
-        proxy.cut_off();
-        within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
-        let start = Instant::now();
-        let error = guard.release().await.unwrap_err();
-        assert!(error.is_retryable(), "{error}");
-        assert!(start.elapsed() < THRICE + A_MOMENT, "{:?}", start.elapsed());
-        proxy.refuse_connections(false);
-        within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
-        ends(&world, [client]).await;
-    });
-}
-
-#[test]
-fn leaving_a_double_barrier_tries_for_as_long_as_the_policy_says() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = tries_thrice(&world, &proxy).await;
-        let entered = DoubleBarrier::new(&client, "/barrier", 1).unwrap().enter().await.unwrap();
-        // It looks around.
-        sleep(A_MOMENT).await;
-        proxy.cut_off();
-        within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
-        let start = Instant::now();
-        let error = entered.leave().await.unwrap_err();
-        assert!(matches!(error, Error::NotConnected { .. }), "{error}");
-        assert!(start.elapsed() >= THRICE && start.elapsed() < THRICE + A_MOMENT, "{:?}", start.elapsed());
-        proxy.refuse_connections(false);
-        within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
-        ends(&world, [client]).await;
-    });
+#[history]
+async fn leaving_a_double_barrier_tries_for_as_long_as_the_policy_says(stage: Stage) {
+    let proxy = stage.proxy(0).await;
+    let client = tries_thrice(&proxy).await;
+    let entered = DoubleBarrier::new(&client, "/barrier", 1).unwrap().enter().await.unwrap();
+    // It looks around.
+    sleep(A_MOMENT).await;
+    proxy.cut_off();
+    disconnected(&client).await;
+    let start = Instant::now();
+    let error = entered.leave().await.unwrap_err();
+    assert!(matches!(error, Error::NotConnected { .. }), "{error}");
+    assert!(start.elapsed() >= THRICE && start.elapsed() < THRICE + A_MOMENT, "{:?}", start.elapsed());
+    proxy.refuse_connections(false);
+    connected(&client).await;
 }
 
 /// Two attempts find no connection, and the request of the third is lost.
@@ -350,7 +303,7 @@ async fn gives_up_after_the_third(
     call: impl Future<Output = Result<()>> + Send + 'static,
 ) {
     proxy.cut_off();
-    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+    disconnected(client).await;
     let start = Instant::now();
     let call = tokio::spawn(call);
     sleep(2 * (SILENCE + ms(50)) + ms(50)).await;
@@ -361,110 +314,85 @@ async fn gives_up_after_the_third(
     assert!(within(call).await.unwrap().unwrap_err().is_retryable());
     assert!(start.elapsed() < 3 * SILENCE + 2 * ms(50) + A_MOMENT, "{:?}", start.elapsed());
     proxy.refuse_connections(false);
-    within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+    connected(client).await;
 }
 
-#[test]
-fn calls_at_barriers_make_as_many_attempts_as_the_policy_says() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = proxy.client(&world, |builder| {
-            builder
-                .session_timeout(10 * SESSION)
-                .connection_timeout(SILENCE)
-                .retry_policy(RetryPolicy::n_times(2, ms(50)))
-        });
-        let client = client.await;
-        let other = world.machines()[1].client().await;
-        let barrier = Barrier::new(&client, "/closed").unwrap();
-        barrier.set().await.unwrap();
-        gives_up_after_the_third(&proxy, &client, Request::GetData, async move { barrier.wait().await })
-            .await;
+#[history]
+async fn calls_at_barriers_make_as_many_attempts_as_the_policy_says(stage: Stage) {
+    let (proxy, client, other) =
+        stage.far_and_near(tries(10 * SESSION, SILENCE, RetryPolicy::n_times(2, ms(50)))).await;
+    let barrier = Barrier::new(&client, "/closed").unwrap();
+    barrier.set().await.unwrap();
+    gives_up_after_the_third(&proxy, &client, Request::GetData, async move { barrier.wait().await }).await;
 
-        let alone = DoubleBarrier::new(&client, "/alone", 1).unwrap();
-        let enters = alone.clone();
-        let enters = async move { enters.enter().await.map(drop) };
-        gives_up_after_the_third(&proxy, &client, Request::Create, enters).await;
+    let alone = DoubleBarrier::new(&client, "/alone", 1).unwrap();
+    let enters = alone.clone();
+    let enters = async move { enters.enter().await.map(drop) };
+    gives_up_after_the_third(&proxy, &client, Request::Create, enters).await;
 
-        let entered = within(alone.enter()).await.unwrap();
-        // It looks around.
-        sleep(A_MOMENT).await;
-        gives_up_after_the_third(&proxy, &client, Request::Delete, entered.leave()).await;
+    let entered = within(alone.enter()).await.unwrap();
+    // It looks around.
+    sleep(A_MOMENT).await;
+    gives_up_after_the_third(&proxy, &client, Request::Delete, entered.leave()).await;
 
-        let entered = within(alone.enter()).await.unwrap();
-        // It does not know its round.
-        gives_up_after_the_third(&proxy, &client, Request::Exists, entered.leave()).await;
+    let entered = within(alone.enter()).await.unwrap();
+    // It does not know its round.
+    gives_up_after_the_third(&proxy, &client, Request::Exists, entered.leave()).await;
 
-        let both = |client: &Client| DoubleBarrier::new(client, "/both", 2).unwrap();
-        let (ours, others) = (both(&client), both(&other));
-        let (entered, of_other) = tokio::join!(ours.enter(), others.enter());
-        let of_other = of_other.unwrap();
-        let leaving = tokio::spawn(entered.unwrap().leave());
-        // It waits for the other one.
-        sleep(A_MOMENT).await;
-        let leaving = async move { leaving.await.unwrap() };
-        gives_up_after_the_third(&proxy, &client, Request::GetChildren, leaving).await;
-        of_other.leave().await.unwrap();
-        ends(&world, [client, other]).await;
-    });
+    let both = |client: &Client| DoubleBarrier::new(client, "/both", 2).unwrap();
+    let (ours, others) = (both(&client), both(&other));
+    let (entered, of_other) = tokio::join!(ours.enter(), others.enter());
+    let of_other = of_other.unwrap();
+    let leaving = tokio::spawn(entered.unwrap().leave());
+    // It waits for the other one.
+    sleep(A_MOMENT).await;
+    let leaving = async move { leaving.await.unwrap() };
+    gives_up_after_the_third(&proxy, &client, Request::GetChildren, leaving).await;
+    of_other.leave().await.unwrap();
 }
 
 /// Two attempts find no connection, the look succeeds, and then the delete fails twice: that is all allowed.
-#[test]
-fn a_leave_resets_at_a_success() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = proxy
-            .client(&world, |builder| {
-                builder
-                    .session_timeout(Duration::from_secs(40))
-                    .connection_timeout(ms(1000))
-                    .retry_policy(RetryPolicy::n_times(2, ms(50)))
-            })
-            .await;
-        let alone = DoubleBarrier::new(&client, "/alone", 1).unwrap();
-        for fate in [Fate::LoseRequest, Fate::LoseReply] {
-            let entered = within(alone.enter()).await.unwrap();
-            proxy.cut_off();
-            within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
-            let call = tokio::spawn(entered.leave());
-            sleep(ms(2 * 1050 + 500)).await;
+#[history]
+async fn a_leave_resets_at_a_success(stage: Stage) {
+    let (proxy, client) = stage.far(tries(secs(40), ms(1000), RetryPolicy::n_times(2, ms(50)))).await;
+    let alone = DoubleBarrier::new(&client, "/alone", 1).unwrap();
+    for fate in [Fate::LoseRequest, Fate::LoseReply] {
+        let entered = within(alone.enter()).await.unwrap();
+        proxy.cut_off();
+        disconnected(&client).await;
+        let call = tokio::spawn(entered.leave());
+        sleep(ms(2 * 1050 + 500)).await;
+        let lost = proxy.intercept(Request::Delete, fate);
+        proxy.refuse_connections(false);
+        within(lost.happened()).await;
+        if fate == Fate::LoseRequest {
             let lost = proxy.intercept(Request::Delete, fate);
-            proxy.refuse_connections(false);
             within(lost.happened()).await;
-            if fate == Fate::LoseRequest {
-                let lost = proxy.intercept(Request::Delete, fate);
-                within(lost.happened()).await;
-            }
-            within(call).await.unwrap().unwrap();
-            assert_eq!(world.servers().children("/alone").unwrap_or_default(), Vec::<String>::new());
         }
-        ends(&world, [client]).await;
-    });
+        within(call).await.unwrap().unwrap();
+        assert_eq!(stage.servers().children("/alone").unwrap_or_default(), Vec::<String>::new());
+    }
 }
 
 /// It has not waited yet, so that the policy applies.
-#[test]
-fn an_acquire_whose_first_count_is_lost_tries_for_as_long_as_the_policy_says() {
-    play(async |world| {
-        let proxy = Proxy::before(&world, 0).await;
-        let client = tries_thrice(&world, &proxy).await;
-        let other = world.machines()[1].client().await;
-        let semaphore = |client: &Client| Semaphore::new(client, "/locks/s", 1).unwrap();
-        let held = semaphore(&other).acquire().await.unwrap();
-        let lost = proxy.intercept(Request::GetData, Fate::LoseRequest);
-        let waits = semaphore(&client);
-        let waits = world.machines()[0].spawn(async move { (waits.acquire().await, Instant::now()) });
-        within(lost.happened()).await;
-        proxy.cut_off();
-        let start = Instant::now();
-        let (given_up, at) = within(waits).await.unwrap().unwrap();
-        assert!(given_up.unwrap_err().is_retryable());
-        // The first attempt has failed already.
-        assert!(at - start < THRICE + A_MOMENT, "{:?}", at - start);
-        proxy.refuse_connections(false);
-        within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
-        held.release().await.unwrap();
-        ends(&world, [client, other]).await;
-    });
+#[history]
+async fn an_acquire_whose_first_count_is_lost_tries_for_as_long_as_the_policy_says(stage: Stage) {
+    let proxy = stage.proxy(0).await;
+    let client = tries_thrice(&proxy).await;
+    let other = stage.client(1).await;
+    let semaphore = |client: &Client| Semaphore::new(client, "/locks/s", 1).unwrap();
+    let held = semaphore(&other).acquire().await.unwrap();
+    let lost = proxy.intercept(Request::GetData, Fate::LoseRequest);
+    let waits = semaphore(&client);
+    let waits = stage.machines()[0].spawn(async move { (waits.acquire().await, Instant::now()) });
+    within(lost.happened()).await;
+    proxy.cut_off();
+    let start = Instant::now();
+    let (given_up, at) = within(waits).await.unwrap().unwrap();
+    assert!(given_up.unwrap_err().is_retryable());
+    // The first attempt has failed already.
+    assert!(at - start < THRICE + A_MOMENT, "{:?}", at - start);
+    proxy.refuse_connections(false);
+    connected(&client).await;
+    held.release().await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! A proxy before the server of an ensemble.
+//! A proxy before a server.
 
 use std::ops::Deref;
 use std::rc::Rc;
@@ -6,6 +6,7 @@ use std::rc::Rc;
 use tokio::task::spawn_local;
 use zk_recipes::testing::{FaultProxy, MemoryEnsemble};
 use zk_recipes::{Client, ClientBuilder};
+use zk_recipes_simulation::machine::Machine;
 use zk_recipes_simulation::network::{Listener, faults};
 use zk_recipes_simulation::world::World;
 
@@ -13,20 +14,11 @@ use zk_recipes_simulation::world::World;
 pub(crate) struct Proxy {
     proxy: Rc<FaultProxy>,
     pub(crate) address: String,
+    machine: Machine,
 }
 
 impl Proxy {
-    pub(crate) async fn before(world: &World, ensemble: usize) -> Self {
-        Self::one_of(world, ensemble, 1).await
-    }
-
-    /// One of several, with a number from 1.
-    pub(crate) async fn one_of(world: &World, ensemble: usize, number: usize) -> Self {
-        let servers = world.ensembles()[ensemble].clone();
-        Self::before_server(servers, &format!("10.1.{ensemble}.{number}:2181")).await
-    }
-
-    pub(crate) async fn before_server(servers: MemoryEnsemble, address: &str) -> Self {
+    pub(crate) async fn before(world: &World, servers: MemoryEnsemble, address: &str) -> Self {
         let (proxy, address) = (Rc::new(FaultProxy::start("").await.unwrap()), address.to_owned());
         let mut listener = Listener::bind(&address);
         let connections = proxy.clone();
@@ -38,16 +30,12 @@ impl Proxy {
                 spawn_local(connections.serve(client, near));
             }
         });
-        Self { proxy, address }
+        Self { proxy, address, machine: world.machines()[0].clone() }
     }
 
-    pub(crate) async fn client(
-        &self,
-        world: &World,
-        builder: impl FnOnce(ClientBuilder) -> ClientBuilder,
-    ) -> Client {
-        let machine = &world.machines()[0];
-        machine.connect(builder(machine.builder()), &self.address).await
+    /// Connects a client of the first machine.
+    pub(crate) async fn connect(&self, with: impl FnOnce(ClientBuilder) -> ClientBuilder) -> Client {
+        self.machine.connect(with(self.machine.builder()), &self.address).await
     }
 
     /// Cuts all connections, and refuses new ones.

@@ -1,28 +1,11 @@
 //! What goes over the wire while time goes by.
 
-use std::time::Duration;
+use super::prelude::*;
 
-use futures_util::future::join_all;
-use tokio::time::sleep;
-use zk_recipes::testing::{Fate, Request, Traffic};
-use zk_recipes::{Client, Error, InterProcessMutex, LockGuard, Owner, Result};
-use zk_recipes_simulation::world::World;
-
-use super::{A_MOMENT, Proxy, ends, play, within};
-
-const PATH: &str = "/locks/a";
 /// Long enough for no ping to be sent in between.
-const SESSION: Duration = Duration::from_secs(60);
+const SESSION: Duration = secs(60);
 /// By which a session asks for its own ephemeral nodes.
 const OWN_NODES: Request = Request::Other(103);
-
-fn mutex(client: &Client) -> InterProcessMutex {
-    InterProcessMutex::new(client, PATH).unwrap()
-}
-
-fn queue(world: &World) -> usize {
-    world.servers().children(PATH).unwrap_or_default().len()
-}
 
 /// Acquires in a task of its own, for an owner of its own.
 fn acquiring(mutex: &InterProcessMutex) -> tokio::task::JoinHandle<Result<LockGuard>> {
@@ -35,222 +18,190 @@ struct Observed {
     proxy: Proxy,
     mutex: InterProcessMutex,
     other: InterProcessMutex,
-    clients: [Client; 2],
+    calm: Client,
 }
 
-async fn observed(world: &World, session: Duration) -> Observed {
-    let proxy = Proxy::before(world, 0).await;
-    let client = proxy.client(world, |builder| builder.session_timeout(session)).await;
-    let calm = world.machines()[1].client().await;
+async fn observed(stage: &Stage, session: Duration) -> Observed {
+    let (proxy, client, calm) = stage.far_and_near(|builder| builder.session_timeout(session)).await;
     let (mutex, other) = (mutex(&client), mutex(&calm));
     // The path is there, but new to the client.
     other.acquire().await.unwrap().release().await.unwrap();
     proxy.take_requests();
-    Observed { proxy, mutex, other, clients: [client, calm] }
+    Observed { proxy, mutex, other, calm }
 }
 
-#[test]
-fn a_waiter_looks_again_while_the_one_before_it_holds() {
-    play(async |world| {
-        let Observed { proxy, mutex, other, clients } = observed(&world, SESSION).await;
+#[history]
+async fn a_waiter_looks_again_while_the_one_before_it_holds(stage: Stage) {
+    let Observed { proxy, mutex, other, .. } = observed(&stage, SESSION).await;
+    let holder = other.acquire().await.unwrap();
+    let ticket = other.owned_by(&Owner::new()).enqueue().await.unwrap();
+    let waiter = acquiring(&mutex);
+    sleep(A_MOMENT).await;
+    // The watch on its own node tells it if it has lost its place.
+    assert_eq!(
+        proxy.take_requests(),
+        [Request::Create, Request::GetChildren, Request::GetData, Request::GetData]
+    );
+    holder.release().await.unwrap();
+    let second = ticket.acquired().await.unwrap();
+    sleep(A_MOMENT).await;
+    assert_eq!(proxy.take_requests(), [Request::GetData, Request::GetChildren]);
+    // So that the last hand-over takes no request.
+    second.release().await.unwrap();
+    let guard = within(waiter).await.unwrap().unwrap();
+    assert_eq!(proxy.take_requests(), []);
+    guard.release().await.unwrap();
+}
+
+#[history]
+async fn a_predecessor_that_is_gone_before_it_is_watched_leaves_no_watch(stage: Stage) {
+    let Observed { proxy, mutex, other, .. } = observed(&stage, SESSION).await;
+    let holder = other.acquire().await.unwrap();
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    let waiter = acquiring(&mutex);
+    sleep(A_MOMENT).await;
+    holder.release().await.unwrap();
+    let before = stage.servers().watch_count();
+    proxy.set_traffic(Traffic::pass());
+    let guard = within(waiter).await.unwrap().unwrap();
+    assert_eq!(
+        proxy.take_requests(),
+        [Request::Create, Request::GetChildren, Request::GetData, Request::GetData]
+    );
+    let watches = stage.servers().watch_count() - before;
+    assert_eq!(watches, 1, "that on its own node");
+    guard.release().await.unwrap();
+}
+
+#[history]
+async fn a_grant_after_a_long_wait_takes_a_sign_that_the_session_lives(stage: Stage) {
+    const SHORT: Duration = secs(9);
+    let Observed { proxy, mutex, other, .. } = observed(&stage, SHORT).await;
+    for is_long in [false, true] {
         let holder = other.acquire().await.unwrap();
-        let ticket = other.owned_by(&Owner::new()).enqueue().await.unwrap();
         let waiter = acquiring(&mutex);
         sleep(A_MOMENT).await;
-        // The watch on its own node tells it if it has lost its place.
-        assert_eq!(
-            proxy.take_requests(),
-            [Request::Create, Request::GetChildren, Request::GetData, Request::GetData]
-        );
-        holder.release().await.unwrap();
-        let second = ticket.acquired().await.unwrap();
-        sleep(A_MOMENT).await;
-        assert_eq!(proxy.take_requests(), [Request::GetData, Request::GetChildren]);
-        // So that the last hand-over takes no request.
-        second.release().await.unwrap();
-        let guard = within(waiter).await.unwrap().unwrap();
-        assert_eq!(proxy.take_requests(), []);
-        guard.release().await.unwrap();
-        ends(&world, clients).await;
-    });
-}
-
-#[test]
-fn a_predecessor_that_is_gone_before_it_is_watched_leaves_no_watch() {
-    play(async |world| {
-        let Observed { proxy, mutex, other, clients } = observed(&world, SESSION).await;
-        let holder = other.acquire().await.unwrap();
-        proxy.set_traffic(Traffic::black_hole_to_client());
-        let waiter = acquiring(&mutex);
-        sleep(A_MOMENT).await;
-        holder.release().await.unwrap();
-        let before = world.servers().watch_count();
-        proxy.set_traffic(Traffic::pass());
-        let guard = within(waiter).await.unwrap().unwrap();
-        assert_eq!(
-            proxy.take_requests(),
-            [Request::Create, Request::GetChildren, Request::GetData, Request::GetData]
-        );
-        let watches = world.servers().watch_count() - before;
-        assert_eq!(watches, 1, "that on its own node");
-        guard.release().await.unwrap();
-        ends(&world, clients).await;
-    });
-}
-
-#[test]
-fn a_grant_after_a_long_wait_takes_a_sign_that_the_session_lives() {
-    const SHORT: Duration = Duration::from_secs(9);
-    play(async |world| {
-        let Observed { proxy, mutex, other, clients } = observed(&world, SHORT).await;
-        for is_long in [false, true] {
-            let holder = other.acquire().await.unwrap();
-            let waiter = acquiring(&mutex);
-            sleep(A_MOMENT).await;
-            proxy.take_requests();
-            if is_long {
-                // Then nothing vouches for it but pings, which a server answers by itself.
-                sleep(SHORT / 3).await;
-                assert_eq!(proxy.take_requests(), [], "who waits sends no signs of life");
-            }
-            holder.release().await.unwrap();
-            let guard = within(waiter).await.unwrap().unwrap();
-            assert!(guard.is_valid());
-            let expected: &[Request] = if is_long { &[Request::Confirm, Request::GetChildren] } else { &[] };
-            assert_eq!(proxy.take_requests(), expected);
-            guard.release().await.unwrap();
-            assert_eq!(queue(&world), 0);
-        }
-        ends(&world, clients).await;
-    });
-}
-
-#[test]
-fn waiting_in_the_line_of_a_known_queue_takes_a_create_and_a_watch() {
-    play(async |world| {
-        let Observed { proxy, mutex, clients, .. } = observed(&world, SESSION).await;
-        for _ in 0..2 {
-            mutex.acquire().await.unwrap().release().await.unwrap();
-        }
-        let holder = mutex.acquire().await.unwrap();
         proxy.take_requests();
-        let waiters = [acquiring(&mutex), acquiring(&mutex)];
-        sleep(A_MOMENT).await;
-        let mut requests = proxy.take_requests();
-        requests.sort_unstable_by_key(|request| *request == Request::GetData);
-        assert_eq!(requests, [Request::Create, Request::Create, Request::GetData, Request::GetData]);
-        holder.release().await.unwrap();
-        for waiter in waiters {
-            within(waiter).await.unwrap().unwrap().release().await.unwrap();
+        if is_long {
+            // Then nothing vouches for it but pings, which a server answers by itself.
+            sleep(SHORT / 3).await;
+            assert_eq!(proxy.take_requests(), [], "who waits sends no signs of life");
         }
-        assert_eq!(proxy.take_requests(), [Request::Delete; 3]);
-        ends(&world, clients).await;
-    });
+        holder.release().await.unwrap();
+        let guard = within(waiter).await.unwrap().unwrap();
+        assert!(guard.is_valid());
+        let expected: &[Request] = if is_long { &[Request::Confirm, Request::GetChildren] } else { &[] };
+        assert_eq!(proxy.take_requests(), expected);
+        guard.release().await.unwrap();
+        assert_eq!(queue(&stage, PATH), 0);
+    }
 }
 
-/// Whether the first of the line is still there is asked now and then, by one for all.
-#[test]
-fn a_long_wait_in_the_line_costs_a_look_now_and_then() {
-    play(async |world| {
-        let Observed { proxy, mutex, clients, .. } = observed(&world, SESSION).await;
-        let holder = mutex.owned_by(&Owner::new()).acquire().await.unwrap();
-        let waiters: Vec<_> = (0..5).map(|_| acquiring(&mutex)).collect();
-        // Until the holder is watched, too.
-        sleep(Duration::from_millis(1500)).await;
-        proxy.take_requests();
-        sleep(Duration::from_secs(3)).await;
-        let mut asked = proxy.take_requests();
-        asked.retain(|request| !matches!(request, Request::Sync | Request::Confirm));
-        assert!(asked.len() <= 3 && asked.iter().all(|request| *request == Request::Exists), "{asked:?}");
-        holder.release().await.unwrap();
-        for waiter in waiters {
-            within(waiter).await.unwrap().unwrap().release().await.unwrap();
-        }
-        ends(&world, clients).await;
-    });
-}
-
-async fn many_tries_time_out_in_their_create(world: World, is_reply_lost: bool) {
-    const TRIES: usize = 200;
-    /// Of one client, at a time.
-    const UNDER_WAY: usize = 64;
-    const SHORT: Duration = Duration::from_secs(2);
-    let Observed { proxy, mutex, clients, .. } = observed(&world, SHORT).await;
+#[history]
+async fn waiting_in_the_line_of_a_known_queue_takes_a_create_and_a_watch(stage: Stage) {
+    let Observed { proxy, mutex, .. } = observed(&stage, SESSION).await;
     for _ in 0..2 {
         mutex.acquire().await.unwrap().release().await.unwrap();
     }
-    let zookeeper = clients[1].zookeeper().await.unwrap();
+    let holder = mutex.acquire().await.unwrap();
+    proxy.take_requests();
+    let waiters = [acquiring(&mutex), acquiring(&mutex)];
+    sleep(A_MOMENT).await;
+    let mut requests = proxy.take_requests();
+    requests.sort_unstable_by_key(|request| *request == Request::GetData);
+    assert_eq!(requests, [Request::Create, Request::Create, Request::GetData, Request::GetData]);
+    holder.release().await.unwrap();
+    for waiter in waiters {
+        within(waiter).await.unwrap().unwrap().release().await.unwrap();
+    }
+    assert_eq!(proxy.take_requests(), [Request::Delete; 3]);
+}
+
+/// Whether the first of the line is still there is asked now and then, by one for all.
+#[history]
+async fn a_long_wait_in_the_line_costs_a_look_now_and_then(stage: Stage) {
+    let Observed { proxy, mutex, .. } = observed(&stage, SESSION).await;
+    let holder = mutex.owned_by(&Owner::new()).acquire().await.unwrap();
+    let waiters: Vec<_> = (0..5).map(|_| acquiring(&mutex)).collect();
+    // Until the holder is watched, too.
+    sleep(ms(1500)).await;
+    proxy.take_requests();
+    sleep(secs(3)).await;
+    let mut asked = proxy.take_requests();
+    asked.retain(|request| !matches!(request, Request::Sync | Request::Confirm));
+    assert!(asked.len() <= 3 && asked.iter().all(|request| *request == Request::Exists), "{asked:?}");
+    holder.release().await.unwrap();
+    for waiter in waiters {
+        within(waiter).await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// The replies come when all have given up, and name the nodes; or they are lost, so that the nodes are looked for.
+#[history(false, true)]
+async fn many_tries_that_time_out_in_their_create_are_removed_together(stage: Stage, is_reply_lost: bool) {
+    const TRIES: usize = 200;
+    /// Of one client, at a time.
+    const UNDER_WAY: usize = 64;
+    const SHORT: Duration = secs(2);
+    let Observed { proxy, mutex, calm, .. } = observed(&stage, SHORT).await;
+    for _ in 0..2 {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+    let zookeeper = calm.zookeeper().await.unwrap();
     let changes = async || zookeeper.get_children(PATH).await.unwrap().1.cversion;
     let before = changes().await;
     proxy.set_traffic(Traffic::black_hole_to_client());
     proxy.take_requests();
     let tries = (0..TRIES).map(|_| {
         let mutex = mutex.owned_by(&Owner::new());
-        async move { mutex.try_acquire_for(Duration::from_millis(50)).await }
+        async move { mutex.try_acquire_for(ms(50)).await }
     });
     for tried in join_all(tries).await {
         // Some were in the queue, and others waited for those; none has heard of it.
         let error = tried.unwrap_err();
         assert!(matches!(error, Error::NotConnected { .. }), "{error}");
     }
-    assert_eq!(queue(&world), UNDER_WAY);
+    assert_eq!(queue(&stage, PATH), UNDER_WAY);
     if is_reply_lost {
         proxy.cut();
     }
     proxy.set_traffic(Traffic::pass());
     sleep(2 * SHORT).await;
-    assert_eq!(queue(&world), 0);
+    assert_eq!(queue(&stage, PATH), 0);
     // Both creates and deletes count.
     assert_eq!(changes().await - before, 2 * UNDER_WAY as i32);
     let requests = proxy.take_requests();
     let looks = requests.iter().filter(|request| [Request::GetChildren, OWN_NODES].contains(request)).count();
     assert!(looks < 20, "{looks} looks for {UNDER_WAY} nodes");
-    drop((mutex, zookeeper));
-    ends(&world, clients).await;
 }
 
-/// The replies come when all have given up, and name the nodes.
-#[test]
-fn many_tries_that_time_out_in_their_create_are_removed_by_name() {
-    play(|world| many_tries_time_out_in_their_create(world, false));
-}
-
-/// The replies are lost, so that the nodes are looked for.
-#[test]
-fn many_tries_that_time_out_in_their_create_are_swept_together() {
-    play(|world| many_tries_time_out_in_their_create(world, true));
-}
-
-#[test]
-fn before_a_lost_create_is_looked_for_the_server_catches_up() {
-    play(async |world| {
-        let Observed { proxy, mutex, clients, .. } = observed(&world, SESSION).await;
-        for _ in 0..2 {
-            mutex.acquire().await.unwrap().release().await.unwrap();
-        }
-        proxy.take_requests();
-        // The connection stays, so that it is only the look that can have the server catch up.
-        let create = proxy.intercept(Request::Create, Fate::HoldReply);
-        let cancelled = acquiring(&mutex);
-        within(create.happened()).await;
-        cancelled.abort();
-        // For so long the reply is waited for, which would tell the name.
-        let mut requests = Vec::new();
-        let look = within(async {
-            loop {
-                sleep(A_MOMENT).await;
-                requests.extend(proxy.take_requests());
-                if let Some(look) = requests.iter().position(|request| *request == OWN_NODES) {
-                    return look;
-                }
+#[history]
+async fn before_a_lost_create_is_looked_for_the_server_catches_up(stage: Stage) {
+    let Observed { proxy, mutex, .. } = observed(&stage, SESSION).await;
+    for _ in 0..2 {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+    proxy.take_requests();
+    // The connection stays, so that it is only the look that can have the server catch up.
+    let create = proxy.intercept(Request::Create, Fate::HoldReply);
+    let cancelled = acquiring(&mutex);
+    within(create.happened()).await;
+    cancelled.abort();
+    // For so long the reply is waited for, which would tell the name.
+    let mut requests = Vec::new();
+    let look = within(async {
+        loop {
+            sleep(A_MOMENT).await;
+            requests.extend(proxy.take_requests());
+            if let Some(look) = requests.iter().position(|request| *request == OWN_NODES) {
+                return look;
             }
-        })
-        .await;
-        create.release();
-        sleep(A_MOMENT).await;
-        assert_eq!(queue(&world), 0);
-        // What a majority commits: a leader that the others have replaced must not say that there is no such node.
-        assert_eq!(requests[..look].last(), Some(&Request::Confirm), "{requests:?}");
-        ends(&world, clients).await;
-    });
+        }
+    })
+    .await;
+    create.release();
+    sleep(A_MOMENT).await;
+    assert_eq!(queue(&stage, PATH), 0);
+    // What a majority commits: a leader that the others have replaced must not say that there is no such node.
+    assert_eq!(requests[..look].last(), Some(&Request::Confirm), "{requests:?}");
 }

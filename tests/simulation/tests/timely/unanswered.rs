@@ -1,18 +1,9 @@
 //! A server that answers pings and handshakes, but no requests: it keeps the connection, and the session.
 
-use std::cell::Cell;
-use std::rc::Rc;
-use std::time::Duration;
-
 use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, duplex, split};
-use tokio::task::spawn_local;
-use tokio::time::Instant;
-use zk_recipes::{Client, Error, InterProcessMutex, LossReason, RetryPolicy};
 use zk_recipes_simulation::network::Listener;
-use zk_recipes_simulation::world::World;
 
-use super::queue::{SESSION, mutex, session_id};
-use super::{A_MOMENT, ends, play, within};
+use super::prelude::*;
 
 /// Stands before a server, and passes no requests on to it while it is deaf.
 struct Front {
@@ -21,9 +12,9 @@ struct Front {
 }
 
 impl Front {
-    fn before(world: &World, number: usize) -> Self {
+    fn before(stage: &Stage, number: usize) -> Self {
         let address = format!("10.2.0.{number}:2181");
-        let (is_deaf, servers) = (Rc::<Cell<bool>>::default(), world.servers().clone());
+        let (is_deaf, servers) = (Rc::<Cell<bool>>::default(), stage.servers().clone());
         let (mut listener, heard) = (Listener::bind(&address), is_deaf.clone());
         spawn_local(async move {
             loop {
@@ -56,56 +47,47 @@ impl Front {
     }
 }
 
-async fn client(world: &World, fronts: &[Front]) -> Client {
-    let machine = &world.machines()[0];
-    let builder = machine.builder().session_timeout(SESSION).connection_timeout(SESSION / 4);
-    let builder = builder.retry_policy(RetryPolicy::one_time(Duration::from_millis(10)));
+async fn client(stage: &Stage, fronts: &[Front]) -> Client {
     let servers: Vec<_> = fronts.iter().map(|front| &*front.address).collect();
-    machine.connect(builder, &servers.join(",")).await
+    let with = tries(SESSION, SESSION / 4, RetryPolicy::one_time(ms(10)));
+    stage.connect_to(0, with, &servers.join(",")).await
 }
 
-#[test]
-fn a_server_that_answers_pings_only_is_left_for_another() {
-    play(async |world| {
-        let fronts = [1, 2].map(|number| Front::before(&world, number));
-        let client = client(&world, &fronts).await;
-        let session = session_id(&client).await;
-        let waiter = mutex(&client);
-        // It is connected to one of them, and finds out about the other.
-        for deaf in [[true, false], [false, true], [true, false]] {
-            for (front, is_deaf) in fronts.iter().zip(deaf) {
-                front.is_deaf.set(is_deaf);
-            }
-            let start = Instant::now();
-            within(waiter.acquire()).await.unwrap().release().await.unwrap();
-            assert!(start.elapsed() < 2 * SESSION, "{:?}", start.elapsed());
+#[history]
+async fn a_server_that_answers_pings_only_is_left_for_another(stage: Stage) {
+    let fronts = [1, 2].map(|number| Front::before(&stage, number));
+    let client = client(&stage, &fronts).await;
+    let session = session_id(&client).await;
+    let waiter = mutex(&client);
+    // It is connected to one of them, and finds out about the other.
+    for deaf in [[true, false], [false, true], [true, false]] {
+        for (front, is_deaf) in fronts.iter().zip(deaf) {
+            front.is_deaf.set(is_deaf);
         }
-        assert_eq!(session_id(&client).await, session, "it can be kept at the other");
-        ends(&world, [client]).await;
-    });
+        let start = Instant::now();
+        within(waiter.acquire()).await.unwrap().release().await.unwrap();
+        assert!(start.elapsed() < 2 * SESSION, "{:?}", start.elapsed());
+    }
+    assert_eq!(session_id(&client).await, session, "it can be kept at the other");
 }
 
-#[test]
-fn at_a_server_that_answers_pings_only_nobody_holds_or_waits_for_too_long() {
-    const BRIEF: Duration = Duration::from_secs(1);
-    play(async |world| {
-        let front = [Front::before(&world, 1)];
-        let client = client(&world, &front).await;
-        let guard = mutex(&client).acquire().await.unwrap();
-        let other = InterProcessMutex::new(&client, "/locks/b").unwrap();
-        front[0].is_deaf.set(true);
-        let start = Instant::now();
-        let tried = within(other.try_acquire_for(BRIEF)).await;
-        assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
-        assert!(start.elapsed() < BRIEF + A_MOMENT, "{:?}", start.elapsed());
-        assert_eq!(within(guard.lost()).await, LossReason::Expired);
-        assert!(start.elapsed() < SESSION, "{:?}", start.elapsed());
-        // Until the connection is given up, and then for a retry.
-        let acquired = within(other.acquire()).await;
-        assert!(acquired.as_ref().is_err_and(Error::is_retryable), "{acquired:?}");
-        front[0].is_deaf.set(false);
-        within(async { while other.acquire().await.is_err() {} }).await;
-        drop(guard);
-        ends(&world, [client]).await;
-    });
+#[history]
+async fn at_a_server_that_answers_pings_only_nobody_holds_or_waits_for_too_long(stage: Stage) {
+    const BRIEF: Duration = secs(1);
+    let front = [Front::before(&stage, 1)];
+    let client = client(&stage, &front).await;
+    let guard = mutex(&client).acquire().await.unwrap();
+    let other = mutex_at(&client, "/locks/b");
+    front[0].is_deaf.set(true);
+    let start = Instant::now();
+    let tried = within(other.try_acquire_for(BRIEF)).await;
+    assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
+    assert!(start.elapsed() < BRIEF + A_MOMENT, "{:?}", start.elapsed());
+    assert_eq!(within(guard.lost()).await, LossReason::Expired);
+    assert!(start.elapsed() < SESSION, "{:?}", start.elapsed());
+    // Until the connection is given up, and then for a retry.
+    let acquired = within(other.acquire()).await;
+    assert!(acquired.as_ref().is_err_and(Error::is_retryable), "{acquired:?}");
+    front[0].is_deaf.set(false);
+    within(async { while other.acquire().await.is_err() {} }).await;
 }

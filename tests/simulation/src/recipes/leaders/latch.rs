@@ -1,16 +1,9 @@
 //! A candidate with a latch.
 
-use std::sync::Arc;
-use std::time::Duration;
-
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
-use zk_recipes::{Client, CloseMode, Error, LeaderLatch, LeaderState, Leadership};
 
 use super::{Candidate, LATCHES, millis};
-use crate::chance;
-use crate::log::{count, violation};
-use crate::world::World;
+use crate::recipes::prelude::*;
 
 pub(super) struct Latch {
     world: World,

@@ -2,18 +2,13 @@
 
 use std::io;
 use std::panic::resume_unwind;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, timeout};
-use zk_recipes::{Client, Error, LeaderSelector, Leadership};
 
 use super::{Candidate, SELECTORS, millis};
-use crate::chance;
-use crate::log::violation;
-use crate::world::World;
+use crate::recipes::prelude::*;
 
 pub(super) struct Selector {
     world: World,
