@@ -117,11 +117,11 @@ impl Fault {
             Self::Cut | Self::CutHalf | Self::CutMachine | Self::Silence => 170,
             Self::Slow | Self::Refuse | Self::Pause | Self::Late | Self::Drop | Self::Reap => 128,
             Self::Restart | Self::Partition | Self::Lag | Self::Standstill | Self::WakesAlone => 100,
-            Self::Crash | Self::WallClock | Self::OmitReply => 60,
+            Self::Crash | Self::WallClock => 60,
             Self::KillSession | Self::DeleteNode | Self::DeletePath => 50,
             // Only where they are asked for. Judges read the clocks of other machines than those that were suspended; servers
-            // that lose their disks lose what was confirmed; and ZooKeeper never forgets a session.
-            Self::Suspension | Self::Wipe | Self::Forget => 0,
+            // that lose their disks lose what was confirmed; ZooKeeper never forgets a session; and peers wait for a reply for ever.
+            Self::Suspension | Self::Wipe | Self::Forget | Self::OmitReply => 0,
         }
     }
 
