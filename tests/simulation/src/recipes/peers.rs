@@ -58,7 +58,11 @@ impl Session {
             // After a reconnect, it is another one.
             let answer = match self.client.zookeeper().await {
                 Ok(zookeeper) if zookeeper.session_id() != self.id => Err(zk::Error::SessionExpired),
-                Ok(zookeeper) => ask(&zookeeper).await,
+                // A server may have left out the reply.
+                Ok(zookeeper) => match timeout(Duration::from_secs(5), ask(&zookeeper)).await {
+                    Ok(answer) => answer,
+                    Err(_) => Err(zk::Error::ConnectionLoss),
+                },
                 Err(Error::NotConnected { .. }) => Err(zk::Error::ConnectionLoss),
                 Err(_) => Err(zk::Error::SessionExpired),
             };
