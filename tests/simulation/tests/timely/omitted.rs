@@ -96,7 +96,7 @@ async fn every_write_without_a_reply_is_settled(stage: Stage) {
 /// The reply has come, but its future is polled late.
 #[history]
 async fn a_reply_that_nobody_looks_at_is_not_missing(stage: Stage) {
-    let (proxy, client) = stage.far(session).await;
+    let client = stage.connect(0, session).await;
     let lock = mutex(&client);
     visit(&lock).await;
     let mut acquiring = pin!(lock.acquire());
