@@ -90,23 +90,33 @@ fn methods(folder: &Path, names: &mut Vec<String>) {
             continue;
         }
         let text = fs::read_to_string(&entry).unwrap();
-        let mut of = "";
-        let mut lines = text.lines();
+        let (mut of, mut by) = ("", "");
+        let mut lines = text.lines().map(str::trim_start);
         while let Some(line) = lines.next() {
+            by = line.strip_prefix("macro_rules! ").map_or(by, |rest| rest.split(' ').next().unwrap());
             if let Some(rest) = line.strip_prefix("impl") {
                 let rest = if rest.starts_with('<') { rest.split_once("> ").unwrap().1 } else { rest };
                 of = rest.trim().split(['<', ' ']).next().unwrap();
             }
             let is_number = line.ends_with("-> usize {");
-            let Some(rest) = line.strip_prefix("    pub fn watch").filter(|_| !is_number) else { continue };
+            let Some(rest) = line.strip_prefix("pub fn watch").filter(|_| !is_number) else { continue };
             let method = format!("watch{}", rest.split('(').next().unwrap());
             if entry.starts_with("src/blocking") {
-                assert_eq!(lines.next().unwrap().trim(), format!("self.inner.{method}()"), "{of}");
+                assert_eq!(lines.next().unwrap(), format!("self.inner.{method}()"), "{of}");
+            } else if of == "$name" {
+                names.extend(made_by(by, folder).iter().map(|of| format!("{of}::{method}")));
             } else {
                 names.push(format!("{of}::{method}"));
             }
         }
     }
+}
+
+/// The types in a folder that have their methods by this macro.
+fn made_by(by: &str, folder: &Path) -> Vec<String> {
+    let files = fs::read_dir(folder).unwrap().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
+    let call = format!("{by}!(");
+    files.filter_map(|text| Some(text.split_once(&call)?.1.split([',', ')']).next()?.to_owned())).collect()
 }
 
 #[tokio::test]

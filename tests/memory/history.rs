@@ -64,7 +64,8 @@ impl Pair {
     pub(crate) fn start_three(class_path: Option<&str>) -> Self {
         let runtime = runtime();
         // With the usual tick, the servers lose each other on a busy machine.
-        let mut builder = TestingCluster::builder(3).tick_time(Duration::from_millis(500));
+        let mut builder =
+            TestingCluster::builder(3).tick_time(Duration::from_millis(500)).property("syncLimit", "60");
         for (name, value) in PROPERTIES {
             builder = builder.system_property(name, value);
         }

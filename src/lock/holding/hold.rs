@@ -153,14 +153,7 @@ impl Share {
         match self.give_back() {
             Poll::Ready(Released { held, grant: None }) => held,
             // Boxed, so that it does not burden the release of a guard that is not the last one.
-            Poll::Ready(released) => Box::pin(self.finish(Ok(released), &Deletes::default())).await,
-            Poll::Pending => {
-                Box::pin(async {
-                    let released = self.outwait().await;
-                    self.finish(released, &Deletes::default()).await
-                })
-                .await
-            }
+            released => Box::pin(self.finish(released, &Deletes::default())).await,
         }
     }
 
@@ -169,10 +162,14 @@ impl Share {
     /// # Cancel safety
     /// Same as [`release`](Self::release).
     pub(super) async fn release_all(mut shares: Vec<Self>) -> Vec<Result<()>> {
-        let released = join_all(shares.iter_mut().map(Self::outwait)).await;
-        let grants = released.iter().flatten().filter_map(|released| released.grant.as_ref());
-        let deletes = &Deletes::send(grants.map(|grant| &grant.node));
-        join_all(shares.iter().zip(released).map(|(share, released)| share.finish(released, deletes))).await
+        let released: Vec<_> = shares.iter_mut().map(Self::give_back).collect();
+        let nodes = released.iter().filter_map(|released| match released {
+            Poll::Ready(released) => released.grant.as_ref().map(|grant| &grant.node),
+            Poll::Pending => None,
+        });
+        let deletes = &Deletes::send(nodes);
+        join_all(shares.iter_mut().zip(released).map(|(share, released)| share.finish(released, deletes)))
+            .await
     }
 
     /// Gives it back, unless it has to wait for a downgrade.
@@ -183,7 +180,7 @@ impl Share {
         Poll::Ready(Released { held, grant })
     }
 
-    /// Gives it back, after downgrades if it is the last one.
+    /// Gives it back after downgrades.
     async fn outwait(&mut self) -> Result<Released> {
         loop {
             // Registered before the check, so that no notification is missed.
@@ -196,9 +193,12 @@ impl Share {
         }
     }
 
-    /// Deletes the node and waits for the confirmation, if the hold has ended.
-    async fn finish(&self, released: Result<Released>, deletes: &Deletes) -> Result<()> {
-        let Released { held, grant } = released?;
+    /// Deletes the node and waits for the confirmation, if the hold ends by this.
+    async fn finish(&mut self, released: Poll<Released>, deletes: &Deletes) -> Result<()> {
+        let Released { held, grant } = match released {
+            Poll::Ready(released) => released,
+            Poll::Pending => self.outwait().await?,
+        };
         // A hold that was lost by closing may still have a node, which is dropped.
         held?;
         match grant {
