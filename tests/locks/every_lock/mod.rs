@@ -344,6 +344,8 @@ async fn a_failed_try_leaves_the_queue_as_it_was() {
             let outcome = lock.try_acquire_for(Duration::from_micros(1)).await;
             assert!(matches!(outcome, Ok(None) | Err(Error::NotConnected { .. })), "{outcome:?}");
             scene.nodes_are(kind, &before).await;
+            // Nor does it count as the next waiter.
+            scene.parked(waiters).await;
         }
         release(held).await;
         release([granted(waiting.unwrap()).await]).await;
