@@ -1,5 +1,6 @@
 //! Until when the servers cannot have expired a session.
 
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
@@ -10,6 +11,7 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::clock::Moment;
+use super::home;
 use super::keep_alive::KeepAlive;
 use super::signs::{Granting, Sign, Signs};
 use crate::meters::ValidityMeter;
@@ -59,7 +61,7 @@ pub(crate) struct Validity {
     until: AtomicU64,
     /// From when on the session is in doubt.
     suspect_at: AtomicU64,
-    /// When a request was sent that has been answered: the last one, or one up to a 28th of the timeout before.
+    /// When the last request was sent that has been answered.
     heard: watch::Sender<u64>,
     health: watch::Sender<Health>,
     dependants: AtomicUsize,
@@ -132,18 +134,15 @@ impl Validity {
         let sent = nanos(sent.since(self.start));
         signs.answered(sign, sent, now);
         self.read(&signs);
-        let step = nanos(self.timeout()) / 28;
-        self.heard.send_if_modified(|last| {
-            let is_due = sent >= last.saturating_add(step);
-            *last = if is_due { sent } else { *last };
-            is_due
-        });
+        self.heard.send_if_modified(|last| mem::replace(last, sent.max(*last)) < sent);
     }
 
-    /// Waits until a request has been answered that is sent after the first poll of this.
+    /// Waits until a request has been answered that is sent after the first poll of this. Looks only after a while: most
+    /// replies come sooner.
     pub(super) fn overtaken(&self) -> Pin<Box<dyn Future<Output = ()> + Send + Sync + '_>> {
         Box::pin(async {
             let now = nanos(Moment::now().since(self.start));
+            home::sleep_until(Instant::now() + self.timeout() / 14).await;
             // The sender is ours.
             let _ = self.heard.subscribe().wait_for(|sent| *sent > now).await;
         })
