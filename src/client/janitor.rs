@@ -104,6 +104,11 @@ impl Janitor {
     }
 }
 
+/// Work that costs other work nothing if it panics, as where a subscriber of `tracing` does.
+fn alone(work: impl Future<Output = ()>) -> impl Future<Output = ()> {
+    AssertUnwindSafe(work).catch_unwind().map(|ended| ended.unwrap_or_else(discard))
+}
+
 async fn work(mut posted: mpsc::UnboundedReceiver<Job>) {
     // Each sweeper returns the epoch of its session when it ends.
     let mut running: FuturesUnordered<BoxFuture<'static, Option<u64>>> = FuturesUnordered::new();
@@ -112,11 +117,7 @@ async fn work(mut posted: mpsc::UnboundedReceiver<Job>) {
     while open || !running.is_empty() {
         tokio::select! {
             job = posted.recv(), if open => match job {
-                Some(Job::Finish(work)) => {
-                    // A job that panics, as where a subscriber of `tracing` does, costs the others nothing.
-                    let work = AssertUnwindSafe(work).catch_unwind().map(|ended| ended.unwrap_or_else(discard));
-                    running.push(work.map(|()| None).boxed());
-                }
+                Some(Job::Finish(work)) => running.push(alone(work).map(|()| None).boxed()),
                 Some(Job::Sweep { session, lost }) => {
                     let epoch = session.epoch();
                     let sweeper = match sweepers.entry(epoch) {
@@ -124,7 +125,7 @@ async fn work(mut posted: mpsc::UnboundedReceiver<Job>) {
                         Entry::Vacant(place) => {
                             let (sweeper, posted) = mpsc::unbounded_channel();
                             let sweep = sweeper::sweep(session, posted);
-                            running.push(sweep.map(move |()| Some(epoch)).boxed());
+                            running.push(alone(sweep).map(move |()| Some(epoch)).boxed());
                             place.insert(sweeper)
                         }
                     };

@@ -134,6 +134,8 @@ impl Validity {
         let sent = nanos(sent.since(self.start));
         signs.answered(sign, sent, now);
         self.read(&signs);
+        // Users' wakers are called without the lock.
+        drop(signs);
         self.heard.send_if_modified(|last| mem::replace(last, sent.max(*last)) < sent);
     }
 

@@ -6,10 +6,9 @@ macro_rules! lock_methods {
         impl $name {
             /// Acquires the lock if it is available immediately; returns `None` otherwise.
             ///
-            /// `None` means that another owner holds the lock or is ahead in the queue, so a later try may succeed. An
-            /// owner that holds this path itself, so that it cannot be granted, gets
-            /// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock) instead, as from every other acquire: no later try
-            /// could succeed.
+            /// `None` means that someone else holds the lock or is ahead in the queue, so a later try may succeed. If the
+            /// lock knows its owner, and the owner holds this path itself, so that it cannot be granted, this fails with
+            /// [`Error::WouldDeadlock`](crate::Error::WouldDeadlock), as every other acquire: no later try could succeed.
             ///
             /// # Errors
             /// Same as [`acquire`](Self::acquire).
@@ -27,8 +26,8 @@ macro_rules! lock_methods {
             ///
             /// # Errors
             /// Same as [`acquire`](Self::acquire), and:
-            /// - [`Error::NotConnected`](crate::Error::NotConnected): the queue was not reached within this time, so it is
-            ///   unknown whether another owner holds the lock.
+            /// - [`Error::NotConnected`](crate::Error::NotConnected): the queue was not reached within this time, or the
+            ///   lock was free and could not be taken, so it is unknown whether someone else holds it.
             ///
             /// # Cancel safety
             /// Same as [`acquire`](Self::acquire).

@@ -55,6 +55,16 @@ pub(crate) struct Downgrading {
     hold: Arc<Hold>,
 }
 
+/// What is left of a hold when a share is taken back.
+enum Left {
+    /// Others hold on, or the node stays.
+    InPlace,
+    /// It was taken before: the lock is lost.
+    Lost,
+    /// It is to be deleted.
+    Node(Grant),
+}
+
 /// What was there when a share was given back.
 struct Released {
     held: Result<()>,
@@ -101,9 +111,8 @@ impl Hold {
         Some(Downgrading { hold: self.clone() })
     }
 
-    /// Takes back the share of a guard; not yet if it is the last one and `waits` for a downgrade. Returns the node if the
-    /// hold ends by this.
-    fn take_back(&self, waits: bool) -> Poll<Option<Grant>> {
+    /// Takes back the share of a guard; not yet if it is the last one and `waits` for a downgrade.
+    fn take_back(&self, waits: bool) -> Poll<Left> {
         let mut users = self.users.lock();
         if waits && users.guards == 1 && users.downgrades > 0 {
             users.is_leaving = true;
@@ -112,14 +121,14 @@ impl Hold {
         users.guards -= 1;
         let is_last = users.guards == 0 && users.downgrades == 0;
         drop(users);
-        Poll::Ready(if is_last { self.end() } else { None })
+        Poll::Ready(if is_last { self.end() } else { Left::InPlace })
     }
 
     /// Ends after the last share was returned. Unregisters first: an owner that acquires after the node is gone must not
     /// find this hold.
-    fn end(&self) -> Option<Grant> {
+    fn end(&self) -> Left {
         self.owners.unregister(self);
-        if self.node.stays() { None } else { self.node.take() }
+        if self.node.stays() { Left::InPlace } else { self.node.take().map_or(Left::Lost, Left::Node) }
     }
 }
 
@@ -174,9 +183,18 @@ impl Share {
 
     /// Gives it back, unless it has to wait for a downgrade.
     fn give_back(&mut self) -> Poll<Released> {
-        let held = self.hold.node.ensure_held();
-        let grant = ready!(self.hold.take_back(true));
+        let mut held = self.hold.node.ensure_held();
+        let left = ready!(self.hold.take_back(true));
         self.is_returned = true;
+        let grant = match left {
+            Left::Node(grant) => Some(grant),
+            Left::InPlace => None,
+            Left::Lost => {
+                // After the check.
+                held = held.and_then(|()| self.hold.node.ensure_held());
+                None
+            }
+        };
         Poll::Ready(Released { held, grant })
     }
 
@@ -221,8 +239,8 @@ impl Share {
             return None;
         }
         match self.hold.take_back(false) {
-            Poll::Ready(grant) => grant,
-            Poll::Pending => None,
+            Poll::Ready(Left::Node(grant)) => Some(grant),
+            Poll::Ready(Left::InPlace | Left::Lost) | Poll::Pending => None,
         }
     }
 }
