@@ -266,6 +266,9 @@ fn nanos(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::AtomicBool;
+    use std::task::{Context, Wake, Waker};
+
     use super::super::clock::suspend;
     use super::*;
 
@@ -282,6 +285,31 @@ mod tests {
             tokio::time::advance(100 * MS).await;
             validity.answered(Sign::Heard, Moment::now());
         }
+    }
+
+    /// Tasks may run where they are woken, and come back.
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_for_a_later_answer_is_woken_without_the_lock() {
+        struct Comes(Arc<Validity>, AtomicBool);
+
+        impl Wake for Comes {
+            fn wake(self: Arc<Self>) {
+                self.1.store(self.0.signs.try_lock().is_some(), SeqCst);
+            }
+        }
+
+        let validity = Arc::new(clock());
+        let comes = Arc::new(Comes(validity.clone(), AtomicBool::new(false)));
+        let waker = Waker::from(comes.clone());
+        let mut overtaken = validity.overtaken();
+        for _ in 0..2 {
+            assert!(overtaken.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+            tokio::time::advance(TIMEOUT).await;
+        }
+        comes.1.store(false, SeqCst);
+        validity.answered(Sign::Heard, Moment::now());
+        assert!(comes.1.load(SeqCst), "it is woken, and can come back");
+        assert!(overtaken.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
     }
 
     #[tokio::test(start_paused = true)]

@@ -156,6 +156,36 @@ async fn a_grant_after_a_long_wait_is_in_no_doubt(stage: Stage) {
     }
 }
 
+/// Without a connection, only the clock can tell.
+#[history]
+async fn without_contact_the_lock_is_lost_before_the_session_ends(stage: Stage) {
+    let (proxy, cut_off, other) = stage.far_and_near(session).await;
+    let guards = KINDS.map(async |kind| kind.unlimited(&cut_off).acquire().await.unwrap());
+    let guards = join_all(guards).await;
+    proxy.set_traffic(Traffic::black_hole());
+    within(join_all(KINDS.into_iter().zip(guards).map(async |(kind, guard)| {
+        let waiting = async {
+            let next = kind.rival(&other).acquire().await.unwrap();
+            assert!(!guard.is_valid(), "{kind:?}: two holders");
+            let granted = Instant::now();
+            next.release().await.unwrap();
+            granted
+        };
+        let listening = async {
+            let mut state = guard.watch_state();
+            state.wait_for(|state| *state == LockState::Suspect).await.unwrap();
+            assert!(guard.is_valid(), "{kind:?}");
+            assert_eq!(guard.lost().await, LossReason::Expired);
+            Instant::now()
+        };
+        let (granted, lost) = join(waiting, listening).await;
+        assert!(lost < granted, "{kind:?}: heard {:?} too late", lost - granted);
+        assert_lost(&guard.release().await.unwrap_err(), LossReason::Expired);
+    })))
+    .await;
+    proxy.set_traffic(Traffic::pass());
+}
+
 /// What is answered late was asked long ago, and vouches for no more than that.
 #[history]
 async fn a_late_answer_does_not_prolong_the_validity(stage: Stage) {

@@ -159,6 +159,28 @@ async fn a_hold_ends_with_the_majority_and_the_rest_is_given_up(stage: Stage) {
     end(&stage).await;
 }
 
+#[history(ensembles = 3)]
+async fn a_holder_knows_of_its_loss_before_another_holds(stage: Stage) {
+    let (holder, proxies) = Contender::through_proxies(&stage).await;
+    let other = Contender::new(&stage, 1).await;
+    for cut_off in [[0, 1], [0, 2], [1, 2]] {
+        let guard = within(holder.lock.acquire()).await.unwrap();
+        let next = other.acquiring();
+        for index in cut_off {
+            proxies[index].set_traffic(Traffic::black_hole());
+        }
+        within(guard.lost()).await;
+        let lost_at = Instant::now();
+        let (next, granted_at) = within(next).await.unwrap().unwrap();
+        assert!(!guard.is_valid());
+        assert!(lost_at <= granted_at, "{:?} late", lost_at - granted_at);
+        for proxy in &proxies {
+            proxy.set_traffic(Traffic::pass());
+        }
+        next.release().await.unwrap();
+    }
+}
+
 /// With a majority, who holds only the rest is waited for only briefly.
 #[history(ensembles = 3)]
 async fn a_straggler_does_not_keep_a_majority_waiting(stage: Stage) {
