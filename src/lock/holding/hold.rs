@@ -56,6 +56,7 @@ pub(crate) struct Downgrading {
 }
 
 /// What is left of a hold when a share is taken back.
+#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
 enum Left {
     /// Others hold on, or the node stays.
     InPlace,
