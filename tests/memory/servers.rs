@@ -27,7 +27,8 @@ impl Memory {
 
     /// Three servers, of which a follower has a port.
     pub(crate) async fn three(version: MemoryVersion) -> Self {
-        let builder = MemoryEnsemble::builder().wall_clock(SystemTime::now());
+        // With the usual limit, they lose each other on a busy machine.
+        let builder = MemoryEnsemble::builder().wall_clock(SystemTime::now()).sync_limit(600);
         let builder = builder.ttl_nodes(true).container_check_interval(NEVER);
         let ensemble = builder.version(version).start().unwrap();
         let follower = (ensemble.leader().unwrap() + 1) % 3;
