@@ -6,6 +6,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 use std::task::{Context, Wake, Waker};
 
+use futures_util::FutureExt;
+
 use crate::error::discard;
 
 /// A waker of a user that does not panic.
@@ -34,6 +36,11 @@ pub(crate) fn contained(act: impl FnOnce()) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(act)) {
         discard(panic);
     }
+}
+
+/// Work that costs other work nothing if it panics, as where a subscriber of `tracing` does.
+pub(crate) fn alone(work: impl Future<Output = ()>) -> impl Future<Output = ()> {
+    AssertUnwindSafe(work).catch_unwind().map(|ended| ended.unwrap_or_else(discard))
 }
 
 impl Wake for Guard {

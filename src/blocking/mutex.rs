@@ -1,8 +1,6 @@
 //! The mutual exclusion lock, for threads.
 
 use super::client::Client;
-use super::ticket::Ticket;
-use super::wait::wait;
 use crate::error::Result;
 
 /// A lock that one thread at a time holds, among all processes that use the same path. The blocking twin of
@@ -25,7 +23,7 @@ pub struct InterProcessMutex {
     inner: crate::InterProcessMutex,
 }
 
-lock_twin!(InterProcessMutex, "the lock");
+reentrant_twin!(InterProcessMutex);
 
 impl InterProcessMutex {
     /// Creates a lock at `path`. Does not block. See [`InterProcessMutex::new`](crate::InterProcessMutex::new).
@@ -34,19 +32,5 @@ impl InterProcessMutex {
     /// Same as the async method.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         crate::InterProcessMutex::new(&client.inner, path).map(Self::from)
-    }
-
-    /// Enters the queue, blocking the thread until that is done, and returns a [`Ticket`]. The blocking version of
-    /// [`InterProcessMutex::enqueue`](crate::InterProcessMutex::enqueue).
-    ///
-    /// # Errors
-    /// Same as [`acquire`](Self::acquire).
-    pub fn enqueue(&self) -> Result<Ticket> {
-        wait(self.inner.enqueue()).map(Ticket::from)
-    }
-
-    /// Returns the full path of the lock, including the namespace.
-    pub fn path(&self) -> &str {
-        self.inner.path()
     }
 }

@@ -1,8 +1,6 @@
 //! The read/write lock and its two sides, for threads.
 
 use super::client::Client;
-use super::ticket::Ticket;
-use super::wait::wait;
 use crate::error::Result;
 use crate::lock::{LockOptions, Owner};
 
@@ -76,23 +74,7 @@ pub struct ReadLock {
     inner: crate::ReadLock,
 }
 
-lock_twin!(ReadLock, "the lock");
-
-impl ReadLock {
-    /// Enters the queue, blocking the thread until that is done, and returns a [`Ticket`]. The blocking version of
-    /// [`ReadLock::enqueue`](crate::ReadLock::enqueue).
-    ///
-    /// # Errors
-    /// Same as [`acquire`](Self::acquire).
-    pub fn enqueue(&self) -> Result<Ticket> {
-        wait(self.inner.enqueue()).map(Ticket::from)
-    }
-
-    /// Returns the full path of the lock, including the namespace.
-    pub fn path(&self) -> &str {
-        self.inner.path()
-    }
-}
+reentrant_twin!(ReadLock);
 
 /// The write side of a [`ReadWriteLock`](super::ReadWriteLock): one owner holds it alone.
 #[derive(Clone)]
@@ -101,20 +83,4 @@ pub struct WriteLock {
     inner: crate::WriteLock,
 }
 
-lock_twin!(WriteLock, "the lock");
-
-impl WriteLock {
-    /// Enters the queue, blocking the thread until that is done, and returns a [`Ticket`]. The blocking version of
-    /// [`WriteLock::enqueue`](crate::WriteLock::enqueue).
-    ///
-    /// # Errors
-    /// Same as [`acquire`](Self::acquire).
-    pub fn enqueue(&self) -> Result<Ticket> {
-        wait(self.inner.enqueue()).map(Ticket::from)
-    }
-
-    /// Returns the full path of the lock, including the namespace.
-    pub fn path(&self) -> &str {
-        self.inner.path()
-    }
-}
+reentrant_twin!(WriteLock);

@@ -149,6 +149,30 @@ macro_rules! lock_twin {
     };
 }
 
+/// The same for a lock that is re-entrant, which has one path, and tickets.
+macro_rules! reentrant_twin {
+    ($name:ident) => {
+        lock_twin!($name, "the lock");
+
+        impl $name {
+            /// Enters the queue, blocking the thread until that is done, and returns a
+            /// [`Ticket`](crate::blocking::Ticket).
+            #[doc = of_twin!(crate, $name, "enqueue")]
+            ///
+            /// # Errors
+            /// Same as [`acquire`](Self::acquire).
+            pub fn enqueue(&self) -> crate::Result<$crate::blocking::Ticket> {
+                $crate::blocking::wait::wait(self.inner.enqueue()).map(From::from)
+            }
+
+            /// Returns the full path of the lock, including the namespace.
+            pub fn path(&self) -> &str {
+                self.inner.path()
+            }
+        }
+    };
+}
+
 /// Makes a type the blocking twin of something that can be lost, with the methods that ask whether it was.
 macro_rules! validity_twin {
     ($name:ident) => {

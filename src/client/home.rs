@@ -1,7 +1,6 @@
 //! The runtime of a client's session and of all its background work.
 
 use std::io;
-use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
@@ -16,8 +15,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::context::TokioContext;
 
-use crate::error::{Error, Result, discard};
-use crate::waker::guarded;
+use crate::error::{Error, Result};
+use crate::waker::{alone, guarded};
 
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
@@ -131,8 +130,7 @@ impl Home {
         match &self.own {
             // A task that panics ends alone, and the thread continues.
             Some(own) => {
-                let connection = AssertUnwindSafe(connection).catch_unwind();
-                let _ = own.connections.send(Box::pin(connection.map(|ended| ended.unwrap_or_else(discard))));
+                let _ = own.connections.send(Box::pin(alone(connection)));
             }
             None => drop(self.spawn(connection)),
         }

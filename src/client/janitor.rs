@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +15,7 @@ use super::home::Home;
 use super::node::deletes::DeleteTogether;
 use super::session::Session;
 use super::sweeper::{self, Lost, Pauses, needs_another_attempt};
-use crate::error::discard;
+use crate::waker::alone;
 
 /// How long work continues that no caller waits for any more.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -102,11 +101,6 @@ impl Janitor {
         // The janitor is gone only if its runtime is, and then the session ends soon.
         let _ = self.jobs.send(job);
     }
-}
-
-/// Work that costs other work nothing if it panics, as where a subscriber of `tracing` does.
-fn alone(work: impl Future<Output = ()>) -> impl Future<Output = ()> {
-    AssertUnwindSafe(work).catch_unwind().map(|ended| ended.unwrap_or_else(discard))
 }
 
 async fn work(mut posted: mpsc::UnboundedReceiver<Job>) {

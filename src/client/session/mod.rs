@@ -274,8 +274,8 @@ impl Session {
 
     /// Waits for the reply to a request, which is sent by now, or by the first poll.
     ///
-    /// A server answers the requests of a connection in their order. If it has answered a later one, the reply is missing for
-    /// good, and the connection is given up, as by ZooKeeper's own client.
+    /// A server answers the requests of a connection in order. If it has answered a later one, this reply will never come, and
+    /// the connection is given up, as by ZooKeeper's own client.
     async fn in_order<T>(&self, server: &Server, reply: impl Future<Output = T> + Send + Sync) -> T {
         // Boxed: the futures of acquires are deep.
         let reply: Pin<Box<dyn Future<Output = T> + Send + Sync + '_>> = Box::pin(reply);

@@ -60,9 +60,9 @@ pub(crate) struct Downgrading {
 enum Left {
     /// Others hold on, or the node stays.
     InPlace,
-    /// It was taken before: the lock is lost.
+    /// The node was taken before: the lock is lost.
     Lost,
-    /// It is to be deleted.
+    /// The node, to be deleted.
     Node(Grant),
 }
 
