@@ -1,7 +1,6 @@
 //! Until when the servers cannot have expired a session.
 
 use std::mem;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
@@ -11,7 +10,6 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep_until};
 
 use super::clock::Moment;
-use super::home;
 use super::keep_alive::KeepAlive;
 use super::signs::{Granting, Sign, Signs};
 use crate::meters::ValidityMeter;
@@ -62,7 +60,9 @@ pub(crate) struct Validity {
     /// From when on the session is in doubt.
     suspect_at: AtomicU64,
     /// When the last request was sent that has been answered.
-    heard: watch::Sender<u64>,
+    heard: AtomicU64,
+    /// A copy of that, which is brought up to date now and then.
+    heard_lately: watch::Sender<u64>,
     health: watch::Sender<Health>,
     dependants: AtomicUsize,
     /// Notified if the session is depended on while a sign of life is overdue.
@@ -82,7 +82,8 @@ impl Validity {
             until: AtomicU64::new(signs.until()),
             suspect_at: AtomicU64::new(signs.suspect_at()),
             signs: Mutex::new(signs),
-            heard: watch::Sender::new(0),
+            heard: AtomicU64::new(0),
+            heard_lately: watch::Sender::new(0),
             health: watch::Sender::new(Health::Sound),
             dependants: AtomicUsize::new(0),
             needed: Notify::new(),
@@ -134,20 +135,15 @@ impl Validity {
         let sent = nanos(sent.since(self.start));
         signs.answered(sign, sent, now);
         self.read(&signs);
-        // Users' wakers are called without the lock.
-        drop(signs);
-        self.heard.send_if_modified(|last| mem::replace(last, sent.max(*last)) < sent);
+        self.heard.fetch_max(sent, SeqCst);
     }
 
-    /// Waits until a request has been answered that is sent after the first poll of this. Looks only after a while: most
-    /// replies come sooner.
-    pub(super) fn overtaken(&self) -> Pin<Box<dyn Future<Output = ()> + Send + Sync + '_>> {
-        Box::pin(async {
-            let now = nanos(Moment::now().since(self.start));
-            home::sleep_until(Instant::now() + self.timeout() / 14).await;
-            // The sender is ours.
-            let _ = self.heard.subscribe().wait_for(|sent| *sent > now).await;
-        })
+    /// Waits until a request has been answered that is sent after the first poll of this. Is [told](Self::publish) of it
+    /// with a delay, and needs no timer.
+    pub(super) async fn overtaken(&self) {
+        let now = nanos(Moment::now().since(self.start));
+        // The sender is ours.
+        let _ = self.heard_lately.subscribe().wait_for(|sent| *sent > now).await;
     }
 
     fn read(&self, signs: &Signs) {
@@ -221,8 +217,11 @@ impl Validity {
         self.health.subscribe()
     }
 
+    /// Tells those who wait of the health, and of what was answered so far.
     pub(super) fn publish(&self, health: Health) {
-        self.health.send_if_modified(|last| std::mem::replace(last, health) != health);
+        self.health.send_if_modified(|last| mem::replace(last, health) != health);
+        let heard = self.heard.load(SeqCst);
+        self.heard_lately.send_if_modified(|last| mem::replace(last, heard) != heard);
     }
 
     /// Keeps the session confirmed for as long as the returned value lives.
@@ -266,8 +265,9 @@ fn nanos(duration: Duration) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-    use std::task::{Context, Wake, Waker};
+    use std::pin::pin;
+
+    use futures_util::FutureExt;
 
     use super::super::clock::suspend;
     use super::*;
@@ -287,29 +287,20 @@ mod tests {
         }
     }
 
-    /// Tasks may run where they are woken, and come back.
     #[tokio::test(start_paused = true)]
-    async fn whoever_waits_for_a_later_answer_is_woken_without_the_lock() {
-        struct Comes(Arc<Validity>, AtomicBool);
-
-        impl Wake for Comes {
-            fn wake(self: Arc<Self>) {
-                self.1.store(self.0.signs.try_lock().is_some(), SeqCst);
-            }
-        }
-
-        let validity = Arc::new(clock());
-        let comes = Arc::new(Comes(validity.clone(), AtomicBool::new(false)));
-        let waker = Waker::from(comes.clone());
-        let mut overtaken = validity.overtaken();
-        for _ in 0..2 {
-            assert!(overtaken.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-            tokio::time::advance(TIMEOUT).await;
-        }
-        comes.1.store(false, SeqCst);
+    async fn a_request_is_overtaken_when_it_is_told_that_a_later_one_was_answered() {
+        let validity = clock();
+        let mut overtaken = pin!(validity.overtaken());
+        tokio::time::advance(MS).await;
+        assert_eq!(overtaken.as_mut().now_or_never(), None);
         validity.answered(Sign::Heard, Moment::now());
-        assert!(comes.1.load(SeqCst), "it is woken, and can come back");
-        assert!(overtaken.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+        validity.publish(Health::Sound);
+        assert_eq!(overtaken.as_mut().now_or_never(), None, "sent at the same time");
+        tokio::time::advance(MS).await;
+        validity.answered(Sign::Heard, Moment::now());
+        assert_eq!(overtaken.as_mut().now_or_never(), None, "many answers wake nobody");
+        validity.publish(Health::Sound);
+        assert_eq!(overtaken.now_or_never(), Some(()));
     }
 
     #[tokio::test(start_paused = true)]

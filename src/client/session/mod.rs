@@ -8,7 +8,7 @@ mod watcher;
 mod watches;
 mod writes;
 
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -276,20 +276,24 @@ impl Session {
     ///
     /// A server answers the requests of a connection in order. If it has answered a later one, this reply will never come, and
     /// the connection is given up, as by ZooKeeper's own client.
-    async fn in_order<T>(&self, server: &Server, reply: impl Future<Output = T> + Send + Sync) -> T {
+    fn in_order<'a, T: 'a>(
+        &'a self,
+        server: &'a Server,
+        reply: impl Future<Output = T> + Send + Sync + 'a,
+    ) -> Pin<Box<dyn Future<Output = T> + Send + Sync + 'a>> {
         // Boxed: the futures of acquires are deep.
-        let reply: Pin<Box<dyn Future<Output = T> + Send + Sync + '_>> = Box::pin(reply);
-        match select(reply, self.validity.overtaken()).await {
-            Either::Left((reply, _)) => reply,
+        Box::pin(async move {
+            let mut reply = pin!(reply);
+            if let Either::Left((reply, _)) = select(reply.as_mut(), pin!(self.validity.overtaken())).await {
+                return reply;
+            }
             // It has come before the later one, if it comes.
-            Either::Right(((), mut reply)) => match (&mut reply).now_or_never() {
-                Some(reply) => reply,
-                None => {
-                    server.give_up();
-                    reply.await
-                }
-            },
-        }
+            if let Some(reply) = reply.as_mut().now_or_never() {
+                return reply;
+            }
+            server.give_up();
+            reply.await
+        })
     }
 
     /// Returns the handle of the current connection.
