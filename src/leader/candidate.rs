@@ -21,7 +21,7 @@ use super::state::LeaderState;
 use crate::client::{Client, Failures, Moment, validate_node_data};
 use crate::error::{Error, LossReason, Result, report};
 use crate::lock::{
-    Acquirable, Contending, Entry, LockGuard, Owner, Participant, Reentrant, granted, send_request,
+    Acquirable, Contending, Entry, LockGuard, Owner, Owners, Participant, Reentrant, granted, send_request,
 };
 use crate::meters::{Outcome, WaitMeter};
 use crate::queue::{Caller, Names};
@@ -89,7 +89,7 @@ impl Candidate {
         options: &LeaderOptions,
         conduct: impl FnOnce(Self) -> F,
     ) -> Result<Handle> {
-        let lock = Reentrant::of_election(client, path, names, recipe)?;
+        let lock = Reentrant::new(client, path, names, Owners::new, Some(recipe))?;
         if let Some(id) = options.given_id() {
             validate_node_data("id", id.as_bytes())?;
         }

@@ -23,6 +23,7 @@ pub(crate) use self::acquiring::attempt::granted;
 pub(crate) use self::acquiring::reentrant::Reentrant;
 pub use self::acquiring::ticket::Ticket;
 pub use self::holding::guard::LockGuard;
+pub(crate) use self::holding::owners::Owners;
 pub use self::holding::quorum_guard::QuorumGuard;
 pub use self::holding::state::{LockState, SuspectPolicy};
 pub use self::holding::transaction::Transaction;

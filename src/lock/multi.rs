@@ -10,7 +10,7 @@ use super::owner::Owner;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::lock::acquiring::together::Together;
-use crate::lock::acquiring::wait::Wait;
+use crate::lock::acquiring::wait::{Wait, unending};
 use crate::lock::acquiring::{attempt, one_by_one};
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::operating::participant::Participant;
@@ -142,12 +142,7 @@ impl MultiLock {
     /// # Cancel safety
     /// If cancelled, the places in the queues are given up, and neither a node nor a watch is left behind.
     pub async fn acquire(&self) -> Result<LockGuard> {
-        loop {
-            // `None` would mean that the wait has ended, which it does not.
-            if let Some(guard) = self.take(Wait::Forever).await? {
-                return Ok(guard);
-            }
-        }
+        unending(self.take(Wait::Forever).await)
     }
 
     /// Acquires all locks if all are available immediately; returns `None` otherwise.

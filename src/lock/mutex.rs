@@ -10,7 +10,8 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::lock::acquiring::reentrant::Reentrant;
 use crate::lock::holding::guard::LockGuard;
-use crate::queue::{Kind, MUTEX};
+use crate::lock::holding::owners::Owners;
+use crate::queue::MUTEX;
 
 /// A lock that one owner at a time holds, among all processes that use the same path.
 ///
@@ -73,12 +74,12 @@ impl InterProcessMutex {
     /// # Errors
     /// - [`Error::InvalidPath`](crate::Error::InvalidPath): `path` is not a valid path.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
-        Ok(Self { lock: Reentrant::new(client, path, &MUTEX, Kind::Exclusive)? })
+        Ok(Self { lock: Reentrant::new(client, path, &MUTEX, Owners::new, None)? })
     }
 
     /// Returns the lock object that this function shares among all callers for the path.
     pub(super) fn shared(client: &Client, path: &str) -> Result<Self> {
-        Ok(Self { lock: Reentrant::shared(client, path, &MUTEX, Kind::Exclusive)? })
+        Ok(Self { lock: Reentrant::new(client, path, &MUTEX, Owners::shared, None)? })
     }
 
     pub(super) fn reentrant(&self) -> &Reentrant {

@@ -10,6 +10,7 @@ use crate::client::Client;
 use crate::error::Result;
 use crate::lock::acquiring::reentrant::Reentrant;
 use crate::lock::holding::guard::LockGuard;
+use crate::lock::holding::owners::Owners;
 use crate::queue::{Kind, READ_WRITE};
 
 /// A lock that many readers or one writer hold, among all processes that use the same path.
@@ -66,12 +67,12 @@ impl ReadWriteLock {
     /// # Errors
     /// - [`Error::InvalidPath`](crate::Error::InvalidPath): `path` is not a valid path.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
-        Reentrant::new(client, path, &READ_WRITE, Kind::Exclusive).map(Self::of)
+        Reentrant::new(client, path, &READ_WRITE, Owners::new, None).map(Self::of)
     }
 
     /// Returns the lock object that this function shares among all callers for the path.
     pub(super) fn shared(client: &Client, path: &str) -> Result<Self> {
-        Reentrant::shared(client, path, &READ_WRITE, Kind::Exclusive).map(Self::of)
+        Reentrant::new(client, path, &READ_WRITE, Owners::shared, None).map(Self::of)
     }
 
     fn of(write: Reentrant) -> Self {

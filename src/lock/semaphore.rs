@@ -362,13 +362,9 @@ impl Semaphore {
 
     fn hold(&self, grants: Vec<Grant>, owner: &Owner) -> LockGuard {
         let hold = |grant: Grant| {
-            let token = grant.czxid;
             let node = HeldNode::new(&self.client, grant, &self.options, &self.meters, None);
-            tracing::debug!(node = &**node.path(), token, "acquired a permit");
-            LockGuard::new(
-                self.owners.enter_permit(owner, token, node, self.options.detects_deadlocks()),
-                &self.client,
-            )
+            tracing::debug!(node = &**node.path(), token = node.token(), "acquired a permit");
+            LockGuard::new(self.owners.enter(&Owner::new(), owner, Kind::Shared, node), &self.client)
         };
         LockGuard::of_permits(grants.into_iter().map(hold).collect())
     }

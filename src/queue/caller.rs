@@ -21,22 +21,13 @@ struct Flags {
 }
 
 impl Caller {
-    /// A caller that waits for as long as it takes.
-    pub(crate) fn waiting() -> Self {
-        Self::new(true, false)
-    }
-
-    /// A caller that waits for a time.
-    pub(crate) fn waiting_for_a_time() -> Self {
-        Self::new(true, true)
-    }
-
     /// A caller that does not wait, and wants to know where it stands.
     pub(crate) fn asking() -> Self {
         Self::new(false, false)
     }
 
-    fn new(may_wait: bool, has_deadline: bool) -> Self {
+    /// A caller that waits or not, with a deadline or without.
+    pub(crate) fn new(may_wait: bool, has_deadline: bool) -> Self {
         let [has_reached, has_gone, has_sent] = Default::default();
         Self(Arc::new(Flags { may_wait, has_deadline, has_reached, has_gone, has_sent }))
     }

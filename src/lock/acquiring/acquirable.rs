@@ -1,7 +1,6 @@
 //! What can be acquired, and what waits for it.
 
 use std::fmt::{Debug, Display};
-use std::future::ready;
 
 use crate::client::Client;
 use crate::error::Result;
@@ -46,12 +45,8 @@ pub(crate) trait Acquirable: Clone + Debug + Send + Sync + 'static {
     /// - [`WouldDeadlock`](crate::Error::WouldDeadlock): the owner holds this path through another lock object.
     fn ensure_can_be_granted(&self, owner: &Owner) -> Result<()>;
 
-    /// Whether the lock may be held by a node that an earlier holder of this client has left.
-    fn lingers(&self) -> bool {
-        false
-    }
-
-    /// Returns a guard by such a node, if the owner may hold by it right now. Makes no request.
+    /// Returns a guard by a node that an earlier holder of this client has left, if the owner may hold by it right now.
+    /// Makes no request.
     fn take_lingering(&self, _owner: &Owner) -> Option<LockGuard> {
         None
     }
@@ -59,18 +54,6 @@ pub(crate) trait Acquirable: Clone + Debug + Send + Sync + 'static {
     /// Whether an owner that does not wait is known to be behind others of this client. Makes no request.
     fn is_taken_here(&self) -> bool {
         false
-    }
-
-    /// Waits until it is known whether the owner may hold by such a node. Returns a guard if it may.
-    ///
-    /// # Cancel safety
-    /// The owner no longer waits.
-    fn await_lingering(
-        &self,
-        _owner: &Owner,
-        _caller: &Caller,
-    ) -> impl Future<Output = Option<LockGuard>> + Send {
-        ready(None)
     }
 
     /// Enters the queues for an owner that does not hold the lock.

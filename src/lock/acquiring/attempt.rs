@@ -10,23 +10,18 @@ use tracing::Instrument;
 use super::acquirable::{Acquirable, Contending, Entry};
 use super::look::{ASKING, Look};
 use super::observed::Observed;
-use super::wait::Wait;
+use super::wait::{Wait, unending};
 use crate::client::sleep_until;
 use crate::error::{Error, LossReason, Result, report};
 use crate::lock::holding::claims::Claim;
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::operating::participant::Participant;
 use crate::lock::owner::Owner;
-use crate::queue::{Caller, Losses};
+use crate::queue::Losses;
 
 /// Acquires a lock, waiting until it is available.
 pub(crate) async fn acquire<L: Acquirable>(lock: &L, owner: &Owner) -> Result<LockGuard> {
-    loop {
-        // `None` would mean that the wait has ended, which it does not.
-        if let Some(guard) = try_acquire(lock, owner, Wait::Forever).await? {
-            return Ok(guard);
-        }
-    }
+    unending(try_acquire(lock, owner, Wait::Forever).await)
 }
 
 /// Acquires a lock, waiting as told. Returns `None` if it was not available for that long.
@@ -39,18 +34,16 @@ pub(crate) async fn try_acquire<L: Acquirable>(
         return Ok(Some(again));
     }
     lock.ensure_can_be_granted(owner)?;
-    if lock.lingers() {
-        if let Some(guard) = lock.take_lingering(owner) {
-            // A task that acquires again and again must let others run at times. Not before: whoever comes first is first.
-            consume_budget().await;
-            if guard.ensure_held().is_ok() {
-                guard.begin_span();
-                return Ok(Some(guard));
-            }
+    if let Some(guard) = lock.take_lingering(owner) {
+        // A task that acquires again and again must let others run at times. Not before: whoever comes first is first.
+        consume_budget().await;
+        if guard.ensure_held().is_ok() {
+            guard.begin_span();
+            return Ok(Some(guard));
         }
-        if matches!(wait, Wait::No) && lock.is_taken_here() {
-            return Ok(None);
-        }
+    }
+    if matches!(wait, Wait::No) && lock.is_taken_here() {
+        return Ok(None);
     }
     let mut observed = Observed::begin(lock, owner);
     let span = observed.span().clone();
@@ -134,23 +127,12 @@ async fn queue_up_once<L: Acquirable>(
     wait: Wait,
     observed: &mut Observed,
 ) -> Result<Option<LockGuard>> {
-    let caller = match wait {
-        Wait::No => Caller::asking(),
-        Wait::Until { .. } => Caller::waiting_for_a_time(),
-        Wait::Forever => Caller::waiting(),
-    };
+    let caller = wait.caller();
     // Time that was spent in the queue was spent on others; any other time on the servers.
     let timed_out = || match wait {
         Wait::Until { within, .. } if !caller.has_reached() => Err(lock.client().not_connected(within)),
         _ => Ok(()),
     };
-    if lock.lingers() {
-        match wait.bound(Box::pin(lock.await_lingering(owner, &caller))).await {
-            Some(Some(guard)) => return Ok(Some(guard)),
-            Some(None) => {}
-            None => return timed_out().map(|()| None),
-        }
-    }
     // Boxed, so that waiters do not carry its size.
     let mut waiter = match wait.bound(Box::pin(lock.enter(owner, caller.clone()))).await {
         Some(Ok(Entry::Queued(waiter))) => waiter,

@@ -2,7 +2,6 @@
 
 pub(super) mod acquirable;
 pub(super) mod attempt;
-pub(super) mod by_majority;
 mod look;
 mod observed;
 pub(super) mod one_by_one;

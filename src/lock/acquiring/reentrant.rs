@@ -36,18 +36,12 @@ pub(crate) struct Reentrant {
     /// The owner map of both sides.
     owners: Arc<Owners>,
     kind: Kind,
-    settings: Arc<Settings>,
+    options: Arc<LockOptions>,
+    /// `None` if the lock neither lingers nor has a cohort.
+    lingering: Option<Arc<Keeper>>,
     meters: LockMeters,
     /// The current task, or outside of tasks the current thread, if it is `None`.
     owner: Option<Owner>,
-}
-
-/// How a lock is acquired, and what that takes.
-#[derive(Debug, Default)]
-struct Settings {
-    options: LockOptions,
-    /// `None` if the lock neither lingers nor has a cohort.
-    lingering: Option<Keeper>,
 }
 
 /// An owner's place in the queue.
@@ -74,55 +68,33 @@ enum LinedUp {
 }
 
 impl Reentrant {
-    /// # Errors
-    /// - [`Error::InvalidPath`]: `path` is not a valid path.
-    pub(crate) fn new(client: &Client, path: &str, names: &'static Names, kind: Kind) -> Result<Self> {
-        let internals = LockInternals::of(client, path, names)?;
-        let meters = client.labels().meters(internals.path(), internals.recipe());
-        Ok(Self::with_owners(client, Owners::new(&internals), internals, kind, meters))
-    }
-
-    /// Creates the lock that the leader of an election holds. In metrics, it is named `recipe`.
+    /// Creates an exclusive lock, with an owner map of its own or a [shared](Owners::shared) one. In metrics, the lock that
+    /// the leader of an election holds is named after `election`.
     ///
     /// # Errors
     /// - [`Error::InvalidPath`]: `path` is not a valid path.
-    pub(crate) fn of_election(
+    pub(crate) fn new(
         client: &Client,
         path: &str,
         names: &'static Names,
-        recipe: &'static str,
+        owners: fn(&Arc<LockInternals>) -> Arc<Owners>,
+        election: Option<&'static str>,
     ) -> Result<Self> {
         let internals = LockInternals::of(client, path, names)?;
-        let meters = client.labels().election_meters(internals.path(), recipe);
-        Ok(Self::with_owners(client, Owners::new(&internals), internals, Kind::Exclusive, meters))
-    }
-
-    /// Returns the lock object that this function shares among all callers for the path.
-    ///
-    /// # Errors
-    /// - [`Error::InvalidPath`]: `path` is not a valid path.
-    pub(crate) fn shared(client: &Client, path: &str, names: &'static Names, kind: Kind) -> Result<Self> {
-        let internals = LockInternals::of(client, path, names)?;
-        let meters = client.labels().meters(internals.path(), internals.recipe());
-        Ok(Self::with_owners(client, Owners::shared(&internals), internals, kind, meters))
-    }
-
-    fn with_owners(
-        client: &Client,
-        owners: Arc<Owners>,
-        internals: Arc<LockInternals>,
-        kind: Kind,
-        meters: LockMeters,
-    ) -> Self {
-        Self {
+        let meters = match election {
+            Some(recipe) => client.labels().election_meters(internals.path(), recipe),
+            None => client.labels().meters(internals.path(), internals.recipe()),
+        };
+        Ok(Self {
             client: client.clone(),
+            owners: owners(&internals),
             internals,
-            owners,
-            kind,
-            settings: Arc::default(),
+            kind: Kind::Exclusive,
+            options: Arc::default(),
+            lingering: None,
             meters,
             owner: None,
-        }
+        })
     }
 
     /// The same lock for background work, which does not keep the client open.
@@ -140,7 +112,7 @@ impl Reentrant {
     /// # Errors
     /// - [`Error::InvalidArgument`]: the options are not valid.
     pub(crate) fn with_options(&self, options: LockOptions) -> Result<Self> {
-        Ok(self.with_settings(options.validated()?, None))
+        Ok(Self { options: Arc::new(options.validated()?), lingering: None, ..self.clone() })
     }
 
     /// The same for a mutex, which may linger and have a cohort.
@@ -149,12 +121,8 @@ impl Reentrant {
     /// - [`Error::InvalidArgument`]: the options are not valid.
     pub(crate) fn with_options_of_mutex(&self, options: LockOptions) -> Result<Self> {
         let options = options.validated_for_mutex()?;
-        let lingering = Lingering::of(&self.internals, &options);
-        Ok(self.with_settings(options, lingering))
-    }
-
-    fn with_settings(&self, options: LockOptions, lingering: Option<Keeper>) -> Self {
-        Self { settings: Arc::new(Settings { options, lingering }), ..self.clone() }
+        let lingering = Keeper::of(&self.internals, &options);
+        Ok(Self { options: Arc::new(options), lingering, ..self.clone() })
     }
 
     /// The same lock, acquired for this owner.
@@ -177,7 +145,7 @@ impl Reentrant {
     }
 
     pub(crate) fn options(&self) -> &LockOptions {
-        &self.settings.options
+        &self.options
     }
 
     pub(crate) fn internals(&self) -> &Arc<LockInternals> {
@@ -251,7 +219,7 @@ impl Reentrant {
         match downgrade(&self.internals, writer.session(), writer.path(), form).await? {
             // Keeps the token of the writer, which is smaller than that of every later writer.
             Downgrade::Reads(node, slot) => {
-                let grant = Grant { slot: Some(Slot::Queue(slot)), node, czxid: writing.token() };
+                let grant = Grant { slot: Some(Slot::Queue(slot)), node, czxid: writer.token() };
                 if !writer.session().is_worth_granting() {
                     // Otherwise, both are as valid as the create has shown.
                     let _ = writer.session().become_worth_granting().await;
@@ -304,22 +272,19 @@ impl Reentrant {
     }
 
     fn hold_share(&self, grant: Grant, owner: &Owner, turn_in_line: Option<line::Turn>) -> Share {
-        let token = grant.czxid;
-        let Settings { options, lingering } = &*self.settings;
-        let node = HeldNode::new(self.client(), grant, options, &self.meters, lingering.as_deref());
-        let path = node.path().clone();
-        let lingering = lingering.as_deref().map(|lingering| (lingering, node.clone()));
-        let share = self.owners.enter(owner, self.kind, token, node, self.detects_deadlocks());
-        if let Some((lingering, node)) = lingering.filter(|(_, node)| Arc::ptr_eq(share.node(), node)) {
-            lingering.begin(node, token, turn_in_line);
+        let lingering = self.lingering.as_deref().map(Keeper::lingering);
+        let node = HeldNode::new(self.client(), grant, &self.options, &self.meters, lingering);
+        let share = self.owners.enter(owner, owner, self.kind, node.clone());
+        tracing::debug!(node = &**node.path(), token = node.token(), "acquired");
+        if let Some(lingering) = lingering.filter(|_| Arc::ptr_eq(share.node(), &node)) {
+            lingering.begin(node, turn_in_line);
         }
-        tracing::debug!(node = &*path, token, "acquired");
         share
     }
 
     /// Holds by a node that has stayed.
-    fn hold_again(&self, node: &Arc<HeldNode>, token: i64, owner: &Owner) -> LockGuard {
-        let share = self.owners.enter(owner, self.kind, token, node.clone(), self.detects_deadlocks());
+    fn hold_again(&self, node: &Arc<HeldNode>, owner: &Owner) -> LockGuard {
+        let share = self.owners.enter(owner, owner, self.kind, node.clone());
         if !Arc::ptr_eq(share.node(), node) && !node.stays() {
             // The owner holds already, by a grant that came at the same time.
             drop(node.take());
@@ -339,10 +304,10 @@ impl Reentrant {
         lingering: &Lingering,
         mut in_line: InLine<'_>,
         owner: &Owner,
-        has_deadline: bool,
+        caller: &Caller,
     ) -> Result<LinedUp> {
         let mut turn = None;
-        let mut claim = Claim::new(&self.client, owner, has_deadline);
+        let mut claim = Claim::new(&self.client, owner, caller.has_deadline());
         let waits = async {
             tokio::select! {
                 biased;
@@ -359,8 +324,8 @@ impl Reentrant {
             return Ok(LinedUp::Granted(guard));
         }
         drop(claim);
-        if let Some((node, token)) = lingering.taken_in_turn(&mut turn).await {
-            return Ok(LinedUp::Granted(self.hold_again(&node, token, owner)));
+        if let Some(node) = lingering.taken_in_turn(&mut turn).await {
+            return Ok(LinedUp::Granted(self.hold_again(&node, owner)));
         }
         in_line.enters_queue();
         Ok(LinedUp::Enters(turn))
@@ -467,49 +432,52 @@ impl Acquirable for Reentrant {
         Err(self.would_deadlock())
     }
 
-    fn lingers(&self) -> bool {
-        self.settings.lingering.is_some()
-    }
-
     fn take_lingering(&self, owner: &Owner) -> Option<LockGuard> {
-        let lingering = self.settings.lingering.as_ref()?;
+        let lingering = self.lingering.as_ref()?;
         match lingering.take(&mut lingering.try_turn(), false) {
-            Taken::Granted(node, token) => {
+            Taken::Granted(node) => {
                 self.meters.granted_at_once();
-                Some(self.hold_again(&node, token, owner))
+                Some(self.hold_again(&node, owner))
             }
             Taken::Await | Taken::Confirm(_) | Taken::Queue => None,
         }
     }
 
     fn is_taken_here(&self) -> bool {
-        self.settings.lingering.as_ref().is_some_and(|lingering| lingering.is_taken())
+        self.lingering.as_ref().is_some_and(|lingering| lingering.is_taken())
     }
 
-    async fn await_lingering(&self, owner: &Owner, caller: &Caller) -> Option<LockGuard> {
-        let lingering = self.settings.lingering.as_ref()?;
-        if lingering.has_line() && caller.may_wait() {
-            return None;
+    /// Waits until it is known whether the owner may hold by a node that an earlier holder has left, and else
+    /// [enters the queue](Self::enter_queue).
+    async fn enter(&self, owner: &Owner, caller: Caller) -> Result<Entry<Turn>> {
+        if let Some(lingering) = &self.lingering
+            && !(lingering.has_line() && caller.may_wait())
+            // Boxed, so that others do not carry its size.
+            && let Some(node) = Box::pin(lingering.taken()).await
+        {
+            return Ok(Entry::Granted(self.hold_again(&node, owner)));
         }
-        let (node, token) = lingering.taken().await?;
-        Some(self.hold_again(&node, token, owner))
+        self.enter_queue(owner, caller).await
     }
+}
 
+impl Reentrant {
     /// Enters the queue, or this side of the lock for an owner that holds the other one. With a cohort, a caller that
     /// waits gets in line first, and may hold by a node that was handed on.
     ///
     /// # Errors
     /// [`Error::WouldDeadlock`], among others.
-    async fn enter(&self, owner: &Owner, caller: Caller) -> Result<Entry<Turn>> {
+    ///
+    /// # Cancel safety
+    /// If cancelled, nothing is left in the queue.
+    pub(super) async fn enter_queue(&self, owner: &Owner, caller: Caller) -> Result<Entry<Turn>> {
         if let Some(granted) = self.enter_from_the_other_side(owner).await? {
             return Ok(Entry::Granted(granted));
         }
-        let has_deadline = caller.has_deadline();
-        let turn_in_line = match &self.settings.lingering {
+        let turn_in_line = match &self.lingering {
             Some(lingering) if caller.may_wait() => match lingering.get_in_line(&caller) {
                 // Boxed, so that others do not carry its size.
-                Some(in_line) => match Box::pin(self.line_up(lingering, in_line, owner, has_deadline)).await?
-                {
+                Some(in_line) => match Box::pin(self.line_up(lingering, in_line, owner, &caller)).await? {
                     LinedUp::Granted(guard) => return Ok(Entry::Granted(guard)),
                     LinedUp::Enters(turn) => turn,
                 },

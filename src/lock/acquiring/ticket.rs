@@ -51,7 +51,7 @@ impl Ticket {
             None => {
                 let observed = Box::new(Observed::begin(lock, owner));
                 let entering = async {
-                    let mut entry = lock.enter(owner, Caller::asking()).await?;
+                    let mut entry = lock.enter_queue(owner, Caller::asking()).await?;
                     if let Entry::Queued(turn) = &mut entry {
                         turn.seat_mut().locate().await?;
                     }

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::error::Result;
 use crate::lock::deadline::{from_now, later, until};
+use crate::queue::Caller;
 
 /// How much longer than its deadline an acquire may take, to ask for the last locks, and to confirm that its nodes are gone
 /// from the queues.
@@ -19,6 +21,11 @@ pub(crate) enum Wait {
 }
 
 impl Wait {
+    /// Returns a caller of a queue that waits like this.
+    pub(crate) fn caller(self) -> Caller {
+        Caller::new(!matches!(self, Self::No), matches!(self, Self::Until { .. }))
+    }
+
     /// Waits for this long from now; not at all if it is zero.
     pub(crate) fn at_most(within: Duration) -> Self {
         if within.is_zero() { Self::No } else { Self::Until { deadline: from_now(within), within } }
@@ -42,6 +49,11 @@ impl Wait {
             Self::Until { deadline, .. } => until(later(deadline, GRACE), last).await,
         }
     }
+}
+
+/// Returns what came of an acquire that [waits for ever](Wait::Forever): it does not end without the lock.
+pub(crate) fn unending<T>(acquired: Result<Option<T>>) -> Result<T> {
+    acquired.map(|guard| guard.expect("a wait without a deadline ends with the lock"))
 }
 
 /// Returns the time that is left until a deadline; after it, what is left of one grace period. `None` if that is over, too.

@@ -40,14 +40,11 @@ struct Queue {
 /// Waits in the order of a queue: by the transactions that created their nodes, and by number.
 type InOrder = BTreeMap<(i64, u64), Arc<Wait>>;
 
-/// One hold: its token, its kind and its node.
+/// One hold.
 #[derive(Clone, Debug)]
 pub(super) struct Held {
-    pub(super) token: i64,
     pub(super) kind: Kind,
     pub(super) node: Weak<HeldNode>,
-    /// Whether only its owner ends it, as far as is known.
-    is_owners: bool,
 }
 
 /// One wait, at the last of its places.
@@ -132,24 +129,11 @@ enum By {
 
 impl Claims {
     /// Registers a hold. Returns its number.
-    pub(super) fn hold(
-        &self,
-        owner: &Owner,
-        path: &Arc<str>,
-        token: i64,
-        kind: Kind,
-        node: &Arc<HeldNode>,
-        is_owners: bool,
-    ) -> u64 {
+    pub(super) fn hold(&self, owner: &Owner, path: &Arc<str>, kind: Kind, node: &Arc<HeldNode>) -> u64 {
         let mut state = self.0.lock();
         let number = state.next();
-        // A hold with a time limit ends whatever its owner does.
-        let is_owners = is_owners && !node.has_time_limit();
-        let held = Held { token, kind, node: Arc::downgrade(node), is_owners };
-        match state.holds.get_mut(owner) {
-            Some(holds) => drop(holds.insert((path.clone(), number), held)),
-            None => drop(state.holds.insert(owner.clone(), BTreeMap::from([((path.clone(), number), held)]))),
-        }
+        let held = Held { kind, node: Arc::downgrade(node) };
+        state.holds.entry(owner.clone()).or_default().insert((path.clone(), number), held);
         number
     }
 
@@ -247,12 +231,13 @@ impl State {
         let mut next = 0;
         while let Some(owner) = snapshot.owners.get(next).cloned() {
             for ((path, _), held) in self.holds.get(&owner).into_iter().flatten() {
-                if !held.is_owners {
+                let Some(node) = held.node.upgrade() else { continue };
+                let (token, is_owners) = (node.token(), node.is_owners());
+                let node = snapshot.keep(node);
+                if !is_owners {
                     continue;
                 }
-                let Some(node) = held.node.upgrade() else { continue };
-                let node = snapshot.keep(node);
-                for wait in self.behind(path, (held.token, u64::MAX), held.kind) {
+                for wait in self.behind(path, (token, u64::MAX), held.kind) {
                     snapshot.block(self, wait, next, By::Hold(node));
                 }
                 for wait in self.permits.get(path).into_iter().flat_map(BTreeMap::values) {

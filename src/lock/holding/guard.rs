@@ -77,7 +77,7 @@ impl LockGuard {
     /// token of a multi-lock is the largest of its members' tokens; protect each resource by the token of [its own
     /// member](Self::members).
     pub fn fencing_token(&self) -> i64 {
-        self.shares().map(Share::token).max().unwrap_or_default()
+        self.nodes().map(|node| node.token()).max().unwrap_or_default()
     }
 
     /// Returns how often the lock was granted before by the same node, and so with the same
@@ -235,10 +235,14 @@ impl LockGuard {
     /// Begins the spans of a new hold.
     pub(crate) fn begin_span(&self) {
         if tracing::enabled!(tracing::Level::DEBUG) {
-            self.shares().for_each(|share| {
-                let (node, token) = (share.node(), share.token());
+            self.nodes().for_each(|node| {
                 node.begin_span(|| {
-                    tracing::debug_span!("hold", node = &**node.path(), token, turn = node.turn())
+                    tracing::debug_span!(
+                        "hold",
+                        node = &**node.path(),
+                        token = node.token(),
+                        turn = node.turn()
+                    )
                 });
             });
         }

@@ -3,7 +3,7 @@
 use std::mem;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use futures_util::future::{OptionFuture, join};
@@ -18,7 +18,6 @@ use super::line::Turn;
 use super::lingering::Lingering;
 use super::minder::Minder;
 use super::monitor::{self, NodeWatch};
-use super::published::Published;
 use super::state::{LockState, SuspectPolicy};
 use crate::client::{Client, DeleteTogether, Dependant, Health, OwnWatch, Session, Watcher};
 use crate::error::{Error, LossReason, Result};
@@ -28,16 +27,21 @@ use crate::lock::options::LockOptions;
 use crate::meters::{HoldMeter, LockMeters};
 use crate::queue::{Grant, PassOn, Transactions};
 use crate::waker::guarded;
-use crate::watch::Watch;
+use crate::watch::{Watch, Watched};
 
 #[derive(Debug)]
 pub(crate) struct HeldNode {
     client: Client,
     session: Arc<Session>,
     path: Arc<str>,
+    token: i64,
+    /// Whether only its owner ends the hold, as far as is known.
+    is_owners: bool,
     /// `None` once it is released or lost. Until then, the session is kept confirmed.
     grant: Mutex<Option<Held>>,
-    state: Published,
+    state: Mutex<LockState>,
+    /// The copy of the state that watchers see. Created for the first of them.
+    watched: OnceLock<Watched<LockState>>,
     /// Notifies the monitor that the state has changed, or that the hold is over.
     news: Arc<Notify>,
     /// The latest time at which it is released.
@@ -88,7 +92,7 @@ impl HeldNode {
     ) -> Arc<Self> {
         let session = grant.node.session().clone();
         let has_watch = grant.node.is_watched();
-        let path = grant.node.path().into();
+        let (path, token) = (grant.node.path().into(), grant.czxid);
         let _dependant = session.validity().depend();
         let meter = Some(meters.hold());
         let grant = Held {
@@ -104,8 +108,12 @@ impl HeldNode {
             // Detached, because the monitor upgrades its reference for a moment now and then.
             client: client.detached(),
             path,
+            token,
+            // A hold with a time limit ends whatever its owner does.
+            is_owners: options.detects_deadlocks() && options.hold_limit().is_none(),
             grant: Mutex::new(Some(grant)),
-            state: Published::new(LockState::Held),
+            state: Mutex::new(LockState::Held),
+            watched: OnceLock::new(),
             news: Arc::default(),
             until: options.hold_limit().map(from_now).map(watch::Sender::new),
             suspect_policy: options.on_suspect(),
@@ -165,9 +173,14 @@ impl HeldNode {
         }
     }
 
-    /// Whether the hold ends by itself after its maximum hold time.
-    pub(super) fn has_time_limit(&self) -> bool {
-        self.until.is_some()
+    /// Returns the fencing token.
+    pub(crate) fn token(&self) -> i64 {
+        self.token
+    }
+
+    /// Whether only its owner ends the hold, as far as is known.
+    pub(super) fn is_owners(&self) -> bool {
+        self.is_owners
     }
 
     /// Why it is lost, if it is known to be.
@@ -183,10 +196,12 @@ impl HeldNode {
         let news = self.judge();
         if let LockState::Lost(reason) = news {
             self.lose(reason);
-            return self.state.get();
+            return *self.state.lock();
         }
-        let before =
-            self.state.with(|state| if state.is_lost() { *state } else { mem::replace(state, news) });
+        let before = {
+            let mut state = self.state.lock();
+            if state.is_lost() { *state } else { mem::replace(&mut *state, news) }
+        };
         if before == news || before.is_lost() {
             return before;
         }
@@ -196,7 +211,12 @@ impl HeldNode {
 
     /// Publishes the present state to watchers.
     pub(super) fn publish(&self) {
-        self.state.publish();
+        if let Some(watched) = self.watched.get() {
+            watched.show_if(|shown| {
+                let state = *self.state.lock();
+                Some((state != *shown, state))
+            });
+        }
     }
 
     /// Derives the state from the client, the session and the clock, regardless of the last state.
@@ -224,7 +244,8 @@ impl HeldNode {
 
     /// Follows the state.
     pub(crate) fn watch_state(self: &Arc<Self>) -> Watch<LockState> {
-        let state = self.state.watch();
+        let state = self.watched.get_or_init(|| Watched::new(*self.state.lock())).watch();
+        // A change since then is published by the monitor.
         self.watch_node();
         self.news.notify_one();
         state
@@ -292,13 +313,18 @@ impl HeldNode {
     /// Same as [`ensure_held`](Self::ensure_held).
     pub(crate) fn extend(&self, max_hold: Duration) -> Result<()> {
         self.ensure_held()?;
-        // Under the lock of the state, so that it is either extended or lost.
-        self.state.with(|state| {
-            if let (false, Some(until)) = (state.is_lost(), &self.until) {
-                until.send_replace(from_now(max_hold));
-            }
-        });
+        self.set_limit(max_hold);
         self.ensure_held()
+    }
+
+    /// Sets the time limit, if there is one, unless the lock is lost. Returns whether it is not.
+    fn set_limit(&self, max_hold: Duration) -> bool {
+        // Under the lock of the state, so that it is either extended or lost.
+        let state = self.state.lock();
+        if let (false, Some(until)) = (state.is_lost(), &self.until) {
+            until.send_replace(from_now(max_hold));
+        }
+        !state.is_lost()
     }
 
     /// Deletes the node and waits for the confirmation. The first attempt is the transaction, which has been sent, if it
@@ -416,19 +442,16 @@ impl HeldNode {
 
     /// Returns whether it was not lost before.
     fn turns_lost(&self, reason: LossReason) -> bool {
-        let is_news = self.state.with(|state| {
-            // It may have been extended meanwhile.
-            let was_extended = reason == LossReason::Deadline && !self.is_over_time();
-            let loses = !was_extended && !state.is_lost();
-            if loses {
-                *state = LockState::Lost(reason);
-            }
-            loses
-        });
-        if is_news {
-            self.news.notify_one();
+        let mut state = self.state.lock();
+        // It may have been extended meanwhile.
+        let was_extended = reason == LossReason::Deadline && !self.is_over_time();
+        if was_extended || state.is_lost() {
+            return false;
         }
-        is_news
+        *state = LockState::Lost(reason);
+        drop(state);
+        self.news.notify_one();
+        true
     }
 
     /// How many holds there have been by this node before the present one.
@@ -459,16 +482,10 @@ impl HeldNode {
     /// Ends a hold by a node that is to stay. Returns false if the node is lost, or if someone who watches the state
     /// would take the next hold for this one.
     pub(super) fn end_turn(&self) -> bool {
-        if self.loss().is_some() || self.state.is_watched() {
+        if self.loss().is_some() || self.watched.get().is_some_and(Watched::is_watched) {
             return false;
         }
-        // Under the lock of the state, so that it either stays or is lost.
-        let stays = self.state.with(|state| {
-            if let (false, Some(until)) = (state.is_lost(), &self.until) {
-                until.send_replace(from_now(Duration::MAX));
-            }
-            !state.is_lost()
-        });
+        let stays = self.set_limit(Duration::MAX);
         if stays {
             self.measure(None);
             tracing::debug!(node = &*self.path, "released; the node stays");

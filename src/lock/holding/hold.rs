@@ -25,7 +25,6 @@ pub(crate) struct Hold {
     pub(super) acquired_by: Owner,
     /// Its number among the claims of its client.
     pub(super) number: u64,
-    token: i64,
     node: Arc<HeldNode>,
     users: Mutex<Users>,
     /// Notified when a downgrade is over.
@@ -80,11 +79,10 @@ impl Hold {
         key: (Owner, Kind),
         acquired_by: Owner,
         number: u64,
-        token: i64,
         node: Arc<HeldNode>,
     ) -> Self {
         let users = Mutex::new(Users { guards: 1, downgrades: 0, is_leaving: false });
-        Self { owners, key, acquired_by, number, token, node, users, downgraded: Notify::new() }
+        Self { owners, key, acquired_by, number, node, users, downgraded: Notify::new() }
     }
 
     pub(in crate::lock) fn node(&self) -> &Arc<HeldNode> {
@@ -137,10 +135,6 @@ impl Share {
     /// The share of the guard that a hold is created for.
     pub(super) fn first(hold: Arc<Hold>) -> Self {
         Self { hold, is_returned: false }
-    }
-
-    pub(crate) fn token(&self) -> i64 {
-        self.hold.token
     }
 
     pub(crate) fn node(&self) -> &Arc<HeldNode> {
@@ -253,10 +247,6 @@ impl Drop for Share {
 }
 
 impl Downgrading {
-    pub(in crate::lock) fn token(&self) -> i64 {
-        self.hold.token
-    }
-
     pub(in crate::lock) fn node(&self) -> &Arc<HeldNode> {
         &self.hold.node
     }

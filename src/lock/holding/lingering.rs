@@ -30,8 +30,6 @@ use crate::queue::{
 
 /// What the lock objects of one mutex with the same options share: the node by which the lock was granted last.
 /// [`Linger`] decides whether it stays and who may hold by it.
-///
-/// Tasks have a reference for a moment at times. So what the lock objects keep is counted explicitly, as [`Keeper`]s.
 #[derive(Debug)]
 pub(crate) struct Lingering {
     queue: Arc<LockInternals>,
@@ -41,19 +39,19 @@ pub(crate) struct Lingering {
     node: Mutex<Option<Node>>,
     /// Notifies those who await the list of the queue that it may have come.
     looked: Notify,
-    registry: Arc<Registry>,
-    keepers: Mutex<usize>,
 }
 
-/// What a lock object has of it. With the last one goes a node that no one holds; one that is held is deleted by the
-/// release.
+/// What lock objects have of it; tasks have a reference to [`Lingering`] itself for a moment at times. With it goes a node
+/// that no one holds; one that is held is deleted by the release.
 #[derive(Debug)]
-pub(crate) struct Keeper(Arc<Lingering>);
+pub(crate) struct Keeper {
+    lingering: Arc<Lingering>,
+    registry: Arc<Registry>,
+}
 
 /// The node of the latest grant, until it is deleted. While it is held, the guards keep it as well.
 struct Node {
     held: Arc<HeldNode>,
-    token: i64,
     linger: Linger,
     /// Until when it lingers, if no one holds and no one was in line.
     until: Instant,
@@ -72,13 +70,12 @@ struct Node {
 }
 
 /// What the nodes of each path linger in.
-type Registry = ByPath<LockOptions, Lingering>;
+type Registry = ByPath<LockOptions, Keeper>;
 
 /// The outcome of an attempt to hold by the node.
 #[derive(Debug)]
 pub(crate) enum Taken {
-    /// The node, and the token.
-    Granted(Arc<HeldNode>, i64),
+    Granted(Arc<HeldNode>),
     /// The queue has to be listed first.
     Await,
     /// The session has to be confirmed first.
@@ -98,30 +95,35 @@ pub(crate) struct InLine<'a> {
     has_turn: bool,
 }
 
-impl Lingering {
+impl Keeper {
     /// Returns what the lock objects of that queue with these options share; `None` if no node is to stay.
-    pub(crate) fn of(queue: &Arc<LockInternals>, options: &LockOptions) -> Option<Keeper> {
+    pub(crate) fn of(queue: &Arc<LockInternals>, options: &LockOptions) -> Option<Arc<Self>> {
         if options.linger_time().is_none() && options.cohort_terms().is_none() {
             return None;
         }
         let registry: Arc<Registry> = queue.client().extension();
-        let lingering = registry.share(queue.path(), options.clone(), || Self {
+        let lingering = || Lingering {
             queue: queue.clone(),
             options: options.clone(),
             line: options.cohort_terms().map(|_| Line::new()),
             node: Mutex::default(),
             looked: Notify::new(),
-            registry: registry.clone(),
-            keepers: Mutex::default(),
-        });
-        Some(Keeper::of(lingering))
+        };
+        let keeper = || Self { lingering: Arc::new(lingering()), registry: registry.clone() };
+        Some(registry.share(queue.path(), options.clone(), keeper))
     }
 
+    pub(crate) fn lingering(&self) -> &Arc<Lingering> {
+        &self.lingering
+    }
+}
+
+impl Lingering {
     /// Returns the full paths of the nodes of this queue that no one holds.
     pub(crate) fn idle_nodes(client: &Client, queue: &Arc<str>) -> Vec<Arc<str>> {
         let registry: Arc<Registry> = client.extension();
-        let idle = |lingering: &Arc<Self>| {
-            let node = lingering.node.lock();
+        let idle = |keeper: &Arc<Keeper>| {
+            let node = keeper.node.lock();
             node.as_ref().filter(|node| node.linger.is_idle()).map(|node| node.held.path().clone())
         };
         registry.at(queue).iter().filter_map(idle).collect()
@@ -192,7 +194,7 @@ impl Lingering {
 
     /// Takes charge of a node by which the lock was just granted. Whoever did not stand in line has the turn now, unless
     /// someone else has it.
-    pub(crate) fn begin(self: &Arc<Self>, held: Arc<HeldNode>, token: i64, turn: Option<Turn>) {
+    pub(crate) fn begin(self: &Arc<Self>, held: Arc<HeldNode>, turn: Option<Turn>) {
         held.set_turn_in_line(turn.or_else(|| self.try_turn()));
         self.line.iter().for_each(Line::granted);
         let cohort = self.options.cohort_terms();
@@ -209,7 +211,6 @@ impl Lingering {
         let attending = attendant.attend(&held, self.queue.path().clone(), cohort.is_some(), dropped.clone());
         let node = Node {
             held,
-            token,
             linger: Linger::new(terms),
             until: Instant::now(),
             cohort_time,
@@ -251,7 +252,7 @@ impl Lingering {
             LingerAction::Grant => {
                 self.line.iter().for_each(Line::granted);
                 node.held.begin_turn(self.options.hold_limit(), turn.take());
-                Taken::Granted(node.held.clone(), node.token)
+                Taken::Granted(node.held.clone())
             }
             LingerAction::Await => Taken::Await,
             LingerAction::Delete => {
@@ -273,7 +274,7 @@ impl Lingering {
     ///
     /// # Cancel safety
     /// The caller no longer waits.
-    pub(crate) async fn taken(&self) -> Option<(Arc<HeldNode>, i64)> {
+    pub(crate) async fn taken(&self) -> Option<Arc<HeldNode>> {
         self.taken_by(|is_confirmed| self.take(&mut self.try_turn(), is_confirmed)).await
     }
 
@@ -281,17 +282,17 @@ impl Lingering {
     ///
     /// # Cancel safety
     /// The caller no longer waits.
-    pub(crate) async fn taken_in_turn(&self, turn: &mut Option<Turn>) -> Option<(Arc<HeldNode>, i64)> {
+    pub(crate) async fn taken_in_turn(&self, turn: &mut Option<Turn>) -> Option<Arc<HeldNode>> {
         self.taken_by(|is_confirmed| self.take(turn, is_confirmed)).await
     }
 
-    async fn taken_by(&self, mut take: impl FnMut(bool) -> Taken) -> Option<(Arc<HeldNode>, i64)> {
+    async fn taken_by(&self, mut take: impl FnMut(bool) -> Taken) -> Option<Arc<HeldNode>> {
         let mut is_confirmed = false;
         loop {
             // Registered before the check, so that no notification is missed.
             let looked = self.looked.notified();
             match take(std::mem::take(&mut is_confirmed)) {
-                Taken::Granted(held, token) => return Some((held, token)),
+                Taken::Granted(held) => return Some(held),
                 Taken::Await => looked.await,
                 // Without a reply, the caller enters the queue. Boxed, because it is rare.
                 Taken::Confirm(session) => {
@@ -342,35 +343,20 @@ impl Lingering {
     }
 }
 
-impl Keeper {
-    fn of(lingering: Arc<Lingering>) -> Self {
-        *lingering.keepers.lock() += 1;
-        Self(lingering)
-    }
-}
-
 impl Deref for Keeper {
-    type Target = Arc<Lingering>;
+    type Target = Lingering;
 
-    fn deref(&self) -> &Self::Target {
-        &self.0
+    fn deref(&self) -> &Lingering {
+        &self.lingering
     }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
-        let mut keepers = self.keepers.lock();
-        *keepers -= 1;
-        // Whoever becomes the first keeper meanwhile waits, so that a later node is not taken.
-        let node = if *keepers == 0 { self.node.lock().take() } else { None };
-        drop(keepers);
-        node.into_iter().for_each(Node::let_go);
-    }
-}
-
-impl Drop for Lingering {
-    fn drop(&mut self) {
         self.registry.forget(self.queue.path());
+        let node = self.node.lock().take();
+        // If it is held, the release will delete it.
+        node.into_iter().filter(|node| node.linger.is_idle()).for_each(Node::delete);
     }
 }
 
@@ -434,13 +420,6 @@ impl Node {
         // Unconstrained: a task that acquires again and again has used up its budget at times.
         let changed = pin!(unconstrained(poll_fn(|cx| watch.poll(cx))));
         changed.poll(&mut Context::from_waker(waker)).is_ready()
-    }
-
-    /// Deletes the node if no one holds it. Otherwise the release will.
-    fn let_go(self) {
-        if self.linger.is_idle() {
-            self.delete();
-        }
     }
 
     /// Deletes the node, which no one holds, in the background.
@@ -606,7 +585,7 @@ mod tests {
         let options = LockOptions::new().linger(Duration::from_secs(600));
         let mutex = InterProcessMutex::new(&client, "/locks/a").unwrap().with_options(options).unwrap();
         let registry: Arc<Registry> = client.extension();
-        let reference = registry.at("/locks/a").pop().unwrap();
+        let reference = registry.at("/locks/a").pop().unwrap().lingering.clone();
         let guard = mutex.acquire().await.unwrap();
         drop(mutex);
         guard.release().await.unwrap();

@@ -10,7 +10,6 @@ pub(super) mod lingering;
 pub(super) mod minder;
 pub(super) mod monitor;
 pub(super) mod owners;
-pub(super) mod published;
 pub(super) mod quorum_guard;
 pub(super) mod state;
 pub(super) mod transaction;

@@ -82,44 +82,21 @@ impl Owners {
     /// holds do not count.
     pub(crate) fn holds_elsewhere(&self, owner: &Owner, is_meant: impl Fn(i64, Kind) -> bool) -> bool {
         let holds = self.claims.holds(owner, &self.path);
-        let is_held = |held: &Held| held.node.upgrade().is_some_and(|node| node.loss().is_none());
-        holds.iter().any(|held| is_meant(held.token, held.kind) && is_held(held))
-            && !self.holds(owner, Kind::Exclusive)
-            && !self.holds(owner, Kind::Shared)
+        let is_held = |held: &Held| {
+            held.node.upgrade().is_some_and(|node| is_meant(node.token(), held.kind) && node.loss().is_none())
+        };
+        holds.iter().any(is_held) && !self.holds(owner, Kind::Exclusive) && !self.holds(owner, Kind::Shared)
     }
 
     /// Registers a hold, and notifies the waiters of its owner. If the owner holds already, by a grant that came at
-    /// the same time, re-enters that and gives up `node`. `is_owners` says that only the owner ends the hold.
+    /// the same time, re-enters that and gives up `node`. The owner of a permit, which cannot be re-entered, is one of its own;
+    /// then `acquired_by` is another one.
     pub(crate) fn enter(
-        self: &Arc<Self>,
-        owner: &Owner,
-        kind: Kind,
-        token: i64,
-        node: Arc<HeldNode>,
-        is_owners: bool,
-    ) -> Share {
-        self.register(owner, owner, kind, token, node, is_owners)
-    }
-
-    /// Registers a permit, which its owner cannot re-enter.
-    pub(crate) fn enter_permit(
-        self: &Arc<Self>,
-        owner: &Owner,
-        token: i64,
-        node: Arc<HeldNode>,
-        is_owners: bool,
-    ) -> Share {
-        self.register(&Owner::new(), owner, Kind::Shared, token, node, is_owners)
-    }
-
-    fn register(
         self: &Arc<Self>,
         owner: &Owner,
         acquired_by: &Owner,
         kind: Kind,
-        token: i64,
         node: Arc<HeldNode>,
-        is_owners: bool,
     ) -> Share {
         let lost = self.hold_of(owner, kind).filter(|hold| hold.node().loss().is_some());
         let mut entries = self.entries.lock();
@@ -129,10 +106,9 @@ impl Owners {
             drop(entries);
             return again;
         }
-        let number = self.claims.hold(acquired_by, &self.path, token, kind, &node, is_owners);
+        let number = self.claims.hold(acquired_by, &self.path, kind, &node);
         let key = (owner.clone(), kind);
-        let hold = Hold::new(self.clone(), key.clone(), acquired_by.clone(), number, token, node);
-        let hold = Arc::new(hold);
+        let hold = Arc::new(Hold::new(self.clone(), key.clone(), acquired_by.clone(), number, node));
         entries.holds.insert(key, Arc::downgrade(&hold));
         let waiting = entries.waiting.get(owner).map(|(_, holds)| holds.clone());
         drop(entries);

@@ -1,16 +1,20 @@
 //! A lock over independent ensembles.
 
+mod by_majority;
+
+use std::sync::Arc;
 use std::time::Duration;
 
+use self::by_majority::Member;
 use super::options::LockOptions;
 use crate::client::Client;
 use crate::ensembles::Ensembles;
 use crate::error::{Error, Result};
-use crate::lock::acquiring::by_majority::{ByMajority, Member};
 use crate::lock::acquiring::reentrant::Reentrant;
-use crate::lock::acquiring::wait::Wait;
+use crate::lock::acquiring::wait::{Wait, unending};
+use crate::lock::holding::owners::Owners;
 use crate::lock::holding::quorum_guard::QuorumGuard;
-use crate::queue::{Kind, MUTEX, Quorum};
+use crate::queue::{MUTEX, Quorum};
 
 /// How long an ensemble may take to answer by default.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -83,7 +87,10 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone)]
 #[must_use = "a lock does nothing until it is acquired"]
 pub struct QuorumLock {
-    inner: ByMajority,
+    /// In the order in which everybody takes them.
+    members: Arc<[Member]>,
+    quorum: Quorum,
+    response_timeout: Duration,
 }
 
 debug_by!(QuorumLock, |it| paths: it.paths().collect::<Vec<_>>());
@@ -110,10 +117,10 @@ impl QuorumLock {
             }
         }
         let member = |(name, client): (&str, &Client)| {
-            Ok(Member::new(name, Reentrant::new(client, path, &MUTEX, Kind::Exclusive)?))
+            Ok(Member::new(name, Reentrant::new(client, path, &MUTEX, Owners::new, None)?))
         };
         let members = ensembles.into_iter().map(member).collect::<Result<_>>()?;
-        Ok(Self { inner: ByMajority::new(members, quorum, RESPONSE_TIMEOUT) })
+        Ok(Self { members, quorum, response_timeout: RESPONSE_TIMEOUT })
     }
 
     /// Returns a handle to the same lock object that acquires with these options on each ensemble.
@@ -127,7 +134,9 @@ impl QuorumLock {
             let reason = "a lock over several ensembles has none; release it when the time is over".into();
             return Err(Error::InvalidArgument { argument: "max_hold", reason });
         }
-        Ok(Self { inner: self.inner.with_locks(|lock| lock.with_options(options.clone()))? })
+        let member =
+            |member: &Member| Ok(Member::new(&member.name, member.lock.with_options(options.clone())?));
+        Ok(Self { members: self.members.iter().map(member).collect::<Result<_>>()?, ..self.clone() })
     }
 
     /// Returns a handle to the same lock object that skips an ensemble if it does not answer for this long. Two seconds by
@@ -143,7 +152,7 @@ impl QuorumLock {
             let reason = "it must be greater than zero, or no ensemble could answer in time".into();
             return Err(Error::InvalidArgument { argument: "response timeout", reason });
         }
-        Ok(Self { inner: self.inner.with_response_timeout(response_timeout) })
+        Ok(Self { response_timeout, ..self.clone() })
     }
 
     /// Acquires the lock, waiting until it is available and more than half of the ensembles answer, however long that
@@ -159,7 +168,7 @@ impl QuorumLock {
     /// # Cancel safety
     /// If cancelled, the places in the queues are given up, and neither a node nor a watch is left behind.
     pub async fn acquire(&self) -> Result<QuorumGuard> {
-        self.inner.acquire().await
+        unending(self.acquire_by_majority(Wait::Forever).await)
     }
 
     /// Acquires the lock if more than half of the ensembles grant it immediately; returns `None` otherwise. Goes through
@@ -175,7 +184,7 @@ impl QuorumLock {
     /// # Cancel safety
     /// If cancelled, nothing is left behind.
     pub async fn try_acquire(&self) -> Result<Option<QuorumGuard>> {
-        self.inner.try_acquire(Wait::No).await
+        self.acquire_by_majority(Wait::No).await
     }
 
     /// Acquires the lock, waiting at most `within`. Returns `None` if that time elapsed in the queues.
@@ -190,12 +199,12 @@ impl QuorumLock {
     /// # Cancel safety
     /// Same as [`acquire`](Self::acquire).
     pub async fn try_acquire_for(&self, within: Duration) -> Result<Option<QuorumGuard>> {
-        self.inner.try_acquire(Wait::at_most(within)).await
+        self.acquire_by_majority(Wait::at_most(within)).await
     }
 
     /// Returns the names of the ensembles, and the full path of the lock on each, including the namespace, in the order
     /// in which they are taken.
     pub fn paths(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.inner.locks().map(|(name, lock)| (name, lock.path()))
+        self.members.iter().map(|member| (&*member.name, member.lock.path()))
     }
 }

@@ -21,18 +21,19 @@ use std::time::Duration;
 use futures_util::future::{join_all, pending, select_all};
 use tokio::time::Instant;
 
-use super::acquirable::{Acquirable, Contending, Entry};
-use super::attempt::granted;
-use super::reentrant::Reentrant;
-use super::wait::Wait;
+use super::QuorumLock;
 use crate::client::{Client, Failures, RetryPolicy, sleep_until};
 use crate::error::{Error, LossReason, Result};
+use crate::lock::acquiring::acquirable::{Acquirable, Contending, Entry};
+use crate::lock::acquiring::attempt::granted;
+use crate::lock::acquiring::reentrant::Reentrant;
+use crate::lock::acquiring::wait::Wait;
 use crate::lock::deadline::{from_now, until};
 use crate::lock::holding::guard::{LockGuard, release_all};
 use crate::lock::holding::quorum_guard::QuorumGuard;
 use crate::lock::owner::Owner;
 use crate::meters::{LockMeters, Outcome};
-use crate::queue::{Caller, Next, Pass, Quorum};
+use crate::queue::{Caller, Next, Pass};
 
 /// How long a wait must last before the members taken so far are worth a watch each. Members that were taken longer
 /// ago are looked at before the lock is granted.
@@ -42,19 +43,11 @@ const BRIEF_WAIT: Duration = Duration::from_millis(100);
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
-#[derive(Clone, Debug)]
-pub(crate) struct ByMajority {
-    /// In the order in which everybody takes them.
-    members: Arc<[Member]>,
-    quorum: Quorum,
-    response_timeout: Duration,
-}
-
 /// The lock on one ensemble.
 #[derive(Debug)]
-pub(crate) struct Member {
-    name: Arc<str>,
-    lock: Reentrant,
+pub(super) struct Member {
+    pub(super) name: Arc<str>,
+    pub(super) lock: Reentrant,
     /// Whether it has not answered, and has had no connection since.
     is_silent: AtomicBool,
 }
@@ -97,7 +90,7 @@ struct Held {
 }
 
 impl Member {
-    pub(crate) fn new(name: &str, lock: Reentrant) -> Self {
+    pub(super) fn new(name: &str, lock: Reentrant) -> Self {
         Self { name: name.into(), lock, is_silent: AtomicBool::new(false) }
     }
 
@@ -117,38 +110,9 @@ impl Member {
     }
 }
 
-impl ByMajority {
-    /// Takes the members in the order in which everybody takes them.
-    pub(crate) fn new(members: Vec<Member>, quorum: Quorum, response_timeout: Duration) -> Self {
-        Self { members: members.into(), quorum, response_timeout }
-    }
-
-    pub(crate) fn with_response_timeout(&self, response_timeout: Duration) -> Self {
-        Self { response_timeout, ..self.clone() }
-    }
-
-    /// Changes the lock of each member.
-    pub(crate) fn with_locks(&self, change: impl Fn(&Reentrant) -> Result<Reentrant>) -> Result<Self> {
-        let members = self.members.iter();
-        let members = members.map(|member| Ok(Member::new(&member.name, change(&member.lock)?)));
-        Ok(Self { members: members.collect::<Result<_>>()?, ..self.clone() })
-    }
-
-    pub(crate) fn locks(&self) -> impl Iterator<Item = (&str, &Reentrant)> {
-        self.members.iter().map(|member| (&*member.name, &member.lock))
-    }
-
-    pub(crate) async fn acquire(&self) -> Result<QuorumGuard> {
-        loop {
-            // `None` would mean that the wait has ended, which it does not.
-            if let Some(guard) = self.try_acquire(Wait::Forever).await? {
-                return Ok(guard);
-            }
-        }
-    }
-
+impl QuorumLock {
     /// Returns `None` if others held the lock for that long. Counts as one wait, for the lock of the first member.
-    pub(crate) async fn try_acquire(&self, wait: Wait) -> Result<Option<QuorumGuard>> {
+    pub(super) async fn acquire_by_majority(&self, wait: Wait) -> Result<Option<QuorumGuard>> {
         let closing = self.members.iter().map(|member| Box::pin(member.client().closing().cancelled_owned()));
         let closed = select_all(closing);
         let rounds = async {
@@ -308,10 +272,7 @@ impl ByMajority {
             {
                 return Ok(Taken::Untried);
             }
-            let caller = match wait {
-                Wait::No => Caller::asking(),
-                Wait::Until { .. } | Wait::Forever => Caller::waiting(),
-            };
+            let caller = wait.caller();
             let is_behind = AtomicBool::new(false);
             // A place of its own says nothing of others before it is known where it stands.
             let has_waited =
