@@ -178,7 +178,7 @@ impl Leases {
                 }
             };
             let Some(gate) = gate else { return Ok(None) };
-            let entering = pin!(Seat::of_first(&self.gate, gate, form.clone(), caller.clone(), guess));
+            let entering = pin!(Seat::enter(&self.gate, gate, caller.clone(), Some(guess), None));
             // Dropped before that.
             let leases = nodes;
             let seat = entering.await?;
@@ -206,7 +206,8 @@ impl Leases {
         let is_new = !self.leases.is_used();
         // Sent in this order or not at all, so that the leases are counted when we are already in the queue.
         let enter = async {
-            let seat = Seat::enter(&self.gate, session.clone(), form, caller.clone(), on_the_way).await?;
+            let node = EphemeralNode::new(self.client(), session.clone(), self.gate.path(), form);
+            let seat = Seat::enter(&self.gate, node, caller.clone(), None, Some(on_the_way)).await?;
             if seat.is_granted() {
                 // The gate is its own, so it waits for the servers only.
                 caller.takes();

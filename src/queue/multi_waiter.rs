@@ -17,7 +17,7 @@ use super::pure::all_or_none::{Action, AllOrNone, Event, Loss};
 use super::pure::contender::Standing;
 use super::pure::local_queue::Moment;
 use super::pure::name::Kind;
-use crate::client::{CreateOutcome, EphemeralNode, Failures, NodeForm};
+use crate::client::{CreateOutcome, EphemeralNode, Failures};
 use crate::error::{Error, Result};
 
 /// One contender in several queues of one session. Dropping it leaves all queues.
@@ -48,7 +48,6 @@ pub(crate) struct MultiWaiter {
 #[derive(Debug)]
 struct Newcomer {
     node: EphemeralNode,
-    form: NodeForm,
     /// The children listed behind its create, if that reply came.
     children: Option<Vec<String>>,
     /// When it was created.
@@ -182,10 +181,10 @@ impl MultiWaiter {
 
     async fn locate(&mut self) -> Result<Event> {
         // There is a node in each queue that the machine has entered.
-        let Some(Newcomer { node, form, children, at }) = self.newcomers.pop_front() else {
+        let Some(Newcomer { node, children, at }) = self.newcomers.pop_front() else {
             return Ok(Event::SessionOver);
         };
-        let place = Place::of(&self.queues[self.places.len()], node, form, children, at).await?;
+        let place = Place::of(&self.queues[self.places.len()], node, children, at).await?;
         let standing = place.standing();
         self.places.push(place);
         Ok(Event::Located(standing))
@@ -264,14 +263,8 @@ impl MultiWaiter {
             }
             Err(source) => return Err(self.error(source)),
         }
-        let newcomers = queues.iter().zip(nodes).zip(learnt);
-        let newcomer = |((queue, node), (children, at)): ((&Arc<LockInternals>, _), _)| Newcomer {
-            node,
-            form: form(queue),
-            children,
-            at,
-        };
-        self.newcomers = newcomers.map(newcomer).collect();
+        let newcomers = nodes.into_iter().zip(learnt);
+        self.newcomers = newcomers.map(|(node, (children, at))| Newcomer { node, children, at }).collect();
         self.failures.reset();
         self.has_made_parents = false;
         Ok(Event::Entered)

@@ -14,7 +14,7 @@ use super::internals::LockInternals;
 use super::place::Place;
 use super::pure::permits::Passage;
 use super::shared_local_queue::Guess;
-use crate::client::{EphemeralNode, NodeForm, Session};
+use crate::client::{EphemeralNode, NodeForm};
 use crate::error::Result;
 use crate::watch::Watched;
 
@@ -72,7 +72,8 @@ impl Seat {
             Pass::TakeOver(seat) => Ok(seat),
             Pass::Enter(on_the_way) => {
                 let session = queue.client().session_under_policy().await?;
-                Self::enter(queue, session, form, caller, on_the_way).await
+                let node = EphemeralNode::new(queue.client(), session, queue.path(), form);
+                Self::enter(queue, node, caller, None, Some(on_the_way)).await
             }
         }
     }
@@ -111,67 +112,36 @@ impl Seat {
         }
     }
 
-    /// Enters a queue. Returns when the place knows where it stands. The requests are sent at the first poll, on
-    /// the given session.
+    /// Enters a queue with a node that was not sent yet, or that was created as guessed. Returns when the place knows where
+    /// it stands. The requests are sent at the first poll.
     ///
     /// # Cancel safety
     /// Nothing stays in the queue.
     pub(crate) async fn enter(
         queue: &Arc<LockInternals>,
-        session: Arc<Session>,
-        form: NodeForm,
-        caller: Caller,
-        on_the_way: OnTheWay,
-    ) -> Result<Self> {
-        let entering = {
-            let (queue, form, caller) = (queue.clone(), form.clone(), caller.clone());
-            async move {
-                let place = Place::enter(&queue, session, form, caller).await;
-                drop(on_the_way);
-                place
-            }
-        };
-        Self::arriving(queue, form, caller, entering).await
-    }
-
-    /// Takes the place of a node that was created as guessed. See [`enter`](Self::enter).
-    ///
-    /// # Cancel safety
-    /// Nothing stays in the queue.
-    pub(crate) async fn of_first(
-        queue: &Arc<LockInternals>,
         node: EphemeralNode,
-        form: NodeForm,
         caller: Caller,
-        guess: Guess,
+        guess: Option<Guess>,
+        on_the_way: Option<OnTheWay>,
     ) -> Result<Self> {
-        let entering = {
-            let (queue, form, caller) = (queue.clone(), form.clone(), caller.clone());
-            async move { Place::of_first(&queue, node, form, caller, guess).await }
+        let form = node.form().clone();
+        let place = Place::enter(queue.clone(), node, caller.clone(), guess);
+        let entering = async {
+            let place = place.await;
+            drop(on_the_way);
+            place.map(|place| Some(Box::new(place)))
         };
-        Self::arriving(queue, form, caller, entering).await
-    }
-
-    async fn arriving(
-        queue: &Arc<LockInternals>,
-        form: NodeForm,
-        caller: Caller,
-        entering: impl Future<Output = Result<Place>> + Send + Sync + 'static,
-    ) -> Result<Self> {
-        let entering = async { entering.await.map(|place| Some(Box::new(place))) };
-        let _counted = queue.admission().seated();
         // This operation cannot be told to leave: it is always completed.
         let (leave, _) = oneshot::channel();
-        let state = State::Moving { moving: Box::pin(entering), leave };
         let mut seat = Self {
             queue: queue.clone(),
             form,
-            state,
+            state: State::Moving { moving: Box::pin(entering), leave },
             caller,
             known: None,
             may_be_kept: true,
             is_reserved: false,
-            _counted,
+            _counted: queue.admission().seated(),
         };
         seat.arrive().await?;
         Ok(seat)

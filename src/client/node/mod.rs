@@ -133,6 +133,10 @@ impl EphemeralNode {
         &self.session
     }
 
+    pub(crate) fn form(&self) -> &NodeForm {
+        &self.form
+    }
+
     /// Whether its create was not sent yet, so that the server cannot have it.
     pub(crate) fn is_unsent(&self) -> bool {
         matches!(self.state, State::Unsent)

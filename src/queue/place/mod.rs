@@ -67,22 +67,30 @@ pub(crate) struct Place {
 }
 
 impl Place {
-    /// Enters a queue. Returns when the place knows where it stands. The requests are sent at the first poll, on
-    /// the given session.
+    /// Enters a queue with a node that was not sent yet, or that was created as guessed. Returns when the place knows where
+    /// it stands. The requests are sent at the first poll.
     ///
     /// # Cancel safety
     /// Nothing stays in the queue.
     pub(crate) async fn enter(
-        internals: &Arc<LockInternals>,
-        session: Arc<Session>,
-        form: NodeForm,
+        internals: Arc<LockInternals>,
+        node: EphemeralNode,
         caller: Caller,
+        guess: Option<Guess>,
     ) -> Result<Self> {
-        internals.ensure_recipe()?;
-        let node = EphemeralNode::new(internals.client(), session, internals.path(), form.clone());
-        let mut place = Self::new(internals, form, true, node);
-        place.caller = caller;
-        place.drive(Action::Create).await?;
+        let mut place = Self::new(&internals, node, caller);
+        let action = match guess {
+            None => {
+                internals.ensure_recipe()?;
+                Action::Create
+            }
+            Some(Guess { vacancy, at, .. }) => {
+                place.entry.sent(vacancy);
+                let event = place.created(None, at);
+                place.on(event)
+            }
+        };
+        place.drive(action).await?;
         Ok(place)
     }
 
@@ -94,11 +102,11 @@ impl Place {
     pub(crate) async fn of(
         internals: &Arc<LockInternals>,
         node: EphemeralNode,
-        form: NodeForm,
         children: Option<Vec<String>>,
         at: Moment,
     ) -> Result<Self> {
-        let mut place = Self::new(internals, form, false, node);
+        let mut place = Self::new(internals, node, Caller::asking());
+        place.returns = false;
         if let (Some(session), Some(children)) = (place.session(), &children) {
             internals.ensure_no_semaphore(session, children).await?;
         }
@@ -108,31 +116,11 @@ impl Place {
         Ok(place)
     }
 
-    /// Creates the place of a node that was created at that moment, when the queue was known to be empty.
-    ///
-    /// # Cancel safety
-    /// Nothing stays in the queue.
-    pub(crate) async fn of_first(
-        internals: &Arc<LockInternals>,
-        node: EphemeralNode,
-        form: NodeForm,
-        caller: Caller,
-        Guess { vacancy, at, .. }: Guess,
-    ) -> Result<Self> {
-        let mut place = Self::new(internals, form, true, node);
-        place.caller = caller;
-        place.entry.sent(vacancy);
-        let event = place.created(None, at);
-        let action = place.on(event);
-        place.drive(action).await?;
-        Ok(place)
-    }
-
-    fn new(internals: &Arc<LockInternals>, form: NodeForm, returns: bool, node: EphemeralNode) -> Self {
+    fn new(internals: &Arc<LockInternals>, node: EphemeralNode, caller: Caller) -> Self {
         Self {
             internals: internals.clone(),
-            form,
-            returns,
+            form: node.form().clone(),
+            returns: true,
             entry: Entry::default(),
             passage: None,
             contender: internals.contender(),
@@ -150,7 +138,7 @@ impl Place {
             cannot_create_queue: false,
             has_waited: false,
             positions: None,
-            caller: Caller::asking(),
+            caller,
         }
     }
 

@@ -57,8 +57,8 @@ impl Place {
         match created.map_err(|source| internals.error("create a node in", source))? {
             WithParent::Created => {
                 self.learn(forecast, true);
-                if !self.date_own().await? {
-                    return Ok(Event::CreateUnknown);
+                if let Some(in_doubt) = self.date_own().await? {
+                    return Ok(in_doubt);
                 }
                 Ok(match self.arrive(Some(at)) {
                     Some((own, rank)) => Event::CreatedWithQueue { own, rank, at },
@@ -86,31 +86,23 @@ impl Place {
                 self.has_made_parents = false;
                 Ok(Event::ParentMissing)
             }
-            WithParent::Unknown(source) => {
-                let error = internals.error("create a node in", source);
-                self.failures.pause_after(error, internals.client().retry_policy()).await?;
-                Ok(Event::CreateUnknown)
-            }
+            WithParent::Unknown(source) => self.is_in_doubt("create a node in", source).await,
         }
     }
 
     /// Fetches the transaction that created our node, where the servers do not tell it along with the create. Forgets a
-    /// node that is gone already. Returns whether there was an answer.
-    async fn date_own(&mut self) -> Result<bool> {
-        let Some(node) = self.node.as_mut().filter(|node| node.czxid().is_none()) else { return Ok(true) };
+    /// node that is gone already. Returns an event if there was no answer.
+    async fn date_own(&mut self) -> Result<Option<Event>> {
+        let Some(node) = self.node.as_mut().filter(|node| node.czxid().is_none()) else { return Ok(None) };
         let session = node.session().clone();
         match self.internals.client().attempt_one(&session, node.date()).await {
-            Ok(()) => Ok(true),
             Err(zk::Error::NoNode) => {
                 self.node.take().into_iter().for_each(|node| node.forget());
                 self.losses.pause(self.internals.path()).await?;
-                Ok(true)
+                Ok(None)
             }
-            Err(source) => {
-                let error = self.internals.error("date a node in", source);
-                self.failures.pause_after(error, self.internals.client().retry_policy()).await?;
-                Ok(false)
-            }
+            Ok(()) => Ok(None),
+            Err(source) => self.is_in_doubt("date a node in", source).await.map(Some),
         }
     }
 }

@@ -58,11 +58,7 @@ impl Place {
                 Ok(Event::ParentMissing)
             }
             CreateOutcome::TooLarge => Err(internals.too_large("create a node in")),
-            CreateOutcome::Unknown(source) => {
-                let error = internals.error("create a node in", source);
-                self.failures.pause_after(error, internals.client().retry_policy()).await?;
-                Ok(Event::CreateUnknown)
-            }
+            CreateOutcome::Unknown(source) => self.is_in_doubt("create a node in", source).await,
             CreateOutcome::Created => {
                 self.learn(forecast, false);
                 let (children, at) = along.learn(watched, listed);
@@ -70,6 +66,13 @@ impl Place {
                 Ok(self.created(children, at))
             }
         }
+    }
+
+    /// Waits before the search for our node, which may have been created.
+    pub(super) async fn is_in_doubt(&mut self, operation: &'static str, source: zk::Error) -> Result<Event> {
+        let error = self.internals.error(operation, source);
+        self.failures.pause_after(error, self.internals.client().retry_policy()).await?;
+        Ok(Event::CreateUnknown)
     }
 
     /// Our node was created by a request of that moment.
