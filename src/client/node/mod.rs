@@ -282,13 +282,11 @@ impl EphemeralNode {
     /// # Cancel safety
     /// Dropping `self` removes the node if it exists.
     pub(crate) async fn settle(&mut self) -> Result<(), zk::Error> {
-        let known = self.path();
-        let is_ours = |path: &str| path.starts_with(&known);
-        let Some(path) = self.session.own_nodes(&self.parent, is_ours).await?.pop() else {
-            self.state = State::Gone;
-            self.client.janitor().sweep_late(self.session.clone(), self.parent.clone(), &self.id);
+        Self::settle_together(std::slice::from_mut(self)).await?;
+        if self.name().is_none() {
             return Ok(());
-        };
+        }
+        let path = self.path();
         match self.session.stat(&path).await {
             Ok(Some(stat)) if stat.ephemeral_owner == self.session.id() => {
                 self.exists(&path, Some(stat.czxid));
@@ -296,7 +294,7 @@ impl EphemeralNode {
             // It was deleted, and perhaps created again by another client.
             Ok(_) => self.state = State::Gone,
             // It may not be read, but has just been listed as a node of the session.
-            Err(zk::Error::NoAuth) => self.exists(&path, None),
+            Err(zk::Error::NoAuth) => {}
             Err(error) => return Err(error),
         }
         Ok(())

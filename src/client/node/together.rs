@@ -124,7 +124,7 @@ impl EphemeralNode {
     }
 
     /// Finds out which of the nodes exist whose create has an unknown outcome: one search for each parent.
-    async fn settle_together(nodes: &mut [Self]) -> Result<(), zk::Error> {
+    pub(super) async fn settle_together(nodes: &mut [Self]) -> Result<(), zk::Error> {
         let lost = || nodes.iter().filter(|node| matches!(node.state, State::Unknown));
         let Some(session) = lost().next().map(|node| node.session.clone()) else { return Ok(()) };
         let ids: HashSet<_> = lost().map(|node| &*node.id).collect();

@@ -130,8 +130,7 @@ impl Session {
 
     /// Reads the data of a node, and watches the node for its deletion or a change of its data.
     pub(crate) async fn watch_data(&self, path: &str) -> Result<(Vec<u8>, zk::Stat, Watcher), zk::Error> {
-        let (connection, place) = self.place(Request::GetData, path, Kind::Node)?;
-        self.setting(connection.runtime.clone(), async move {
+        self.watching(Request::GetData, path, Kind::Node, |connection, place| async move {
             let watching = connection.zookeeper.get_and_watch_data(place.path());
             let (data, stat, watcher) = watching.await.map_err(lost)?;
             Ok((data, stat, Watcher::new(watcher, &connection, place)))
@@ -170,8 +169,7 @@ impl Session {
     /// Watches a node as [`watch_existence`](Self::watch_existence) does, and returns its `Stat` if it exists. Some
     /// servers need no permission for that, but do not report the event without it; others (3.9.5) answer `NoAuth`.
     pub(crate) async fn watch_stat(&self, path: &str) -> Result<(Option<zk::Stat>, Watcher), zk::Error> {
-        let (connection, place) = self.place(Request::Exists, path, Kind::Node)?;
-        self.setting(connection.runtime.clone(), async move {
+        self.watching(Request::Exists, path, Kind::Node, |connection, place| async move {
             let watching = connection.zookeeper.check_and_watch_stat(place.path());
             let (stat, watcher) = watching.await.map_err(lost)?;
             Ok((stat, Watcher::new(watcher, &connection, place)))
@@ -181,8 +179,7 @@ impl Session {
 
     /// Lists the children, and watches for changes among them.
     pub(crate) async fn watch_list(&self, path: &str) -> Result<(Vec<String>, Watcher), zk::Error> {
-        let (connection, place) = self.place(Request::List, path, Kind::Children)?;
-        self.setting(connection.runtime.clone(), async move {
+        self.watching(Request::List, path, Kind::Children, |connection, place| async move {
             let watching = connection.zookeeper.list_and_watch_children(place.path());
             let (children, watcher) = watching.await.map_err(lost)?;
             Ok((children, Watcher::new(watcher, &connection, place)))

@@ -211,25 +211,24 @@ impl<F: Future<Output: Send> + Send + 'static> Drop for Setting<'_, F> {
 }
 
 impl Session {
-    /// Prepares a request for a watch.
+    /// Makes a request for a watch.
     ///
     /// # Errors
     /// As every request.
-    pub(super) fn place(
+    pub(super) async fn watching<T, F>(
         &self,
         request: Request,
         path: &str,
         kind: Kind,
-    ) -> Result<(Arc<Connection>, Place), zk::Error> {
-        Ok((self.connected_for(request)?, self.watches.place(path, kind)))
-    }
-
-    /// Makes a request for a watch.
-    pub(super) fn setting<F: Future<Output: Send> + Send + 'static>(
-        &self,
-        runtime: Handle,
-        request: F,
-    ) -> Setting<'_, F> {
-        Setting { session: self, runtime, request: Some(Box::pin(request)), is_sent: false }
+        ask: impl FnOnce(Arc<Connection>, Place) -> F,
+    ) -> Result<T, zk::Error>
+    where
+        T: Send,
+        F: Future<Output = Result<T, zk::Error>> + Send + 'static,
+    {
+        let connection = self.connected_for(request)?;
+        let (runtime, place) = (connection.runtime.clone(), self.watches.place(path, kind));
+        let request = Some(Box::pin(ask(connection, place)));
+        Setting { session: self, runtime, request, is_sent: false }.await
     }
 }

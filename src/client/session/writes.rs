@@ -11,7 +11,7 @@ use futures_util::future::{BoxFuture, OptionFuture, join, ready};
 use zookeeper_client::{self as zk, Acl, Acls, CreateMode};
 
 use super::super::clock::Moment;
-use super::super::connection::Server;
+use super::super::connection::{Connection, Server};
 use super::super::signs::Sign;
 use super::super::write::Write;
 use super::{Session, lost};
@@ -52,15 +52,10 @@ impl Session {
     /// Creates an ephemeral node.
     pub(crate) async fn create(&self, node: &NewNode<'_>) -> Result<Created, zk::Error> {
         let seen_on = self.connection();
-        let connection = self.connected_for(Request::Create)?;
-        let zookeeper = &connection.zookeeper;
-        let sent = Moment::now();
-        let options = node.mode().with_acls(Acls::new(&node.acl));
-        let (stat, sequence) = self
-            .written(&connection.server, sent, zookeeper.create(&node.path, &node.data, &options))
-            .await?;
+        let (connection, stat, sequence) =
+            self.create_as(node.mode(), &node.path, &node.data, &node.acl).await?;
         let path = if node.numbered { format!("{}{sequence}", node.path) } else { node.path.clone() };
-        self.own(zookeeper, &path, &stat, seen_on)?;
+        self.own(&connection.zookeeper, &path, &stat, seen_on)?;
         Ok(Created { path, czxid: Some(stat.czxid) })
     }
 
@@ -186,23 +181,30 @@ impl Session {
         data: &[u8],
         acl: &[Acl],
     ) -> Result<zk::Stat, zk::Error> {
-        let connection = self.connected_for(Request::Create)?;
-        let sent = Moment::now();
-        let options = CreateMode::Persistent.with_acls(Acls::new(acl));
-        self.written(&connection.server, sent, connection.zookeeper.create(path, data, &options))
-            .await
-            .map(|(stat, _)| stat)
+        self.create_as(CreateMode::Persistent, path, data, acl).await.map(|(_, stat, _)| stat)
     }
 
     /// Creates a container node without data. Succeeds if the node already exists.
     pub(crate) async fn create_container(&self, path: &str, acl: &[Acl]) -> Result<(), zk::Error> {
-        let connection = self.connected_for(Request::Create)?;
-        let sent = Moment::now();
-        let options = CreateMode::Container.with_acls(Acls::new(acl));
-        match self.written(&connection.server, sent, connection.zookeeper.create(path, &[], &options)).await {
+        match self.create_as(CreateMode::Container, path, &[], acl).await {
             Ok(_) | Err(zk::Error::NodeExists) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    /// Creates a node. Returns also the connection on which that was done.
+    async fn create_as(
+        &self,
+        mode: CreateMode,
+        path: &str,
+        data: &[u8],
+        acl: &[Acl],
+    ) -> Result<(Arc<Connection>, zk::Stat, zk::CreateSequence), zk::Error> {
+        let connection = self.connected_for(Request::Create)?;
+        let sent = Moment::now();
+        let creating = connection.zookeeper.create(path, data, &mode.with_acls(Acls::new(acl)));
+        let (stat, sequence) = self.written(&connection.server, sent, creating).await?;
+        Ok((connection, stat, sequence))
     }
 
     /// Replaces the data of a node if it has that version; `None` matches every version.
