@@ -21,6 +21,7 @@ pub(crate) struct Prefetching {
     prefetch: Prefetch,
     at: Moment,
     vacancy: Option<Vacancy>,
+    _list: Option<Arc<()>>,
 }
 
 impl Prefetching {
@@ -28,17 +29,10 @@ impl Prefetching {
     pub(crate) fn of(queue: &LockInternals, local: &Arc<SharedLocalQueue>) -> Self {
         // A shared contender need not wait for the one that asked.
         let is_being_listed = !queue.has_shared() && local.is_being_listed();
-        let along = local.with(|known, now| Self {
-            path: queue.path().clone(),
-            local: local.clone(),
-            prefetch: known.prefetch(now, is_being_listed),
-            at: known.moment(now),
-            vacancy: known.vacancy(now),
-        });
-        if along.prefetch.list {
-            local.lists_begin();
-        }
-        along
+        let (prefetch, at, vacancy) = local
+            .with(|known, now| (known.prefetch(now, is_being_listed), known.moment(now), known.vacancy(now)));
+        let _list = prefetch.list.then(|| local.list_begins());
+        Self { path: queue.path().clone(), local: local.clone(), prefetch, at, vacancy, _list }
     }
 
     /// Returns the knowledge that the queue is empty, if it is known to be.
@@ -72,13 +66,5 @@ impl Prefetching {
         };
         // Whatever prevented the list, a missing permission or a lost connection, shows in the next one.
         (listed.and_then(Result::ok), at)
-    }
-}
-
-impl Drop for Prefetching {
-    fn drop(&mut self) {
-        if self.prefetch.list {
-            self.local.lists_end();
-        }
     }
 }

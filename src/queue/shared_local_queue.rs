@@ -1,7 +1,6 @@
 //! The local queue in use: shared by the contenders of one queue in one session.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -19,8 +18,8 @@ pub(crate) struct SharedLocalQueue {
     state: Mutex<State>,
     /// Notified of each contender that is added.
     arrived: Notify,
-    /// How many lists are on their way that are sent behind creates.
-    lists: AtomicUsize,
+    /// Cloned by each list that is on its way, and was sent behind a create.
+    lists: Arc<()>,
 }
 
 #[derive(Debug, Default)]
@@ -61,7 +60,7 @@ pub(crate) struct Guess {
 
 impl SharedLocalQueue {
     pub(crate) fn new(session: Arc<Session>) -> Self {
-        Self { session, state: Mutex::default(), arrived: Notify::new(), lists: AtomicUsize::new(0) }
+        Self { session, state: Mutex::default(), arrived: Notify::new(), lists: Arc::default() }
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
@@ -93,15 +92,12 @@ impl SharedLocalQueue {
 
     /// Whether the reply to a list is awaited that was sent behind a create.
     pub(crate) fn is_being_listed(&self) -> bool {
-        self.lists.load(Ordering::Relaxed) > 0
+        Arc::strong_count(&self.lists) > 1
     }
 
-    pub(crate) fn lists_begin(&self) {
-        self.lists.fetch_add(1, Ordering::Relaxed);
-    }
-
-    pub(crate) fn lists_end(&self) {
-        self.lists.fetch_sub(1, Ordering::Relaxed);
+    /// Marks the queue as [being listed](Self::is_being_listed) until the result is dropped.
+    pub(crate) fn list_begins(&self) -> Arc<()> {
+        self.lists.clone()
     }
 
     /// Whether to take permits along with the create at the gate. See [`Stock::guess`].
