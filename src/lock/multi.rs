@@ -79,7 +79,7 @@ impl MultiLock {
         in_order(&mut mutexes, |mutex| mutex)?;
         let members = mutexes.iter().map(|mutex| mutex.reentrant().clone()).collect();
         let locks = mutexes.into_iter().map(|mutex| Arc::new(mutex) as _).collect();
-        Ok(Self { locks, together: Some(Together::new(members)) })
+        Ok(Self { locks, together: Some(members) })
     }
 
     /// Creates a multi-lock of existing locks, of any kind and any client, which are acquired one after the other
@@ -115,20 +115,20 @@ impl MultiLock {
             let reason = "set them on the locks that this one is made of".into();
             return Err(Error::InvalidArgument { argument: "options", reason });
         };
-        let together = together.changed(|member| member.with_options(options.clone()))?;
-        Ok(Self { locks: self.locks.clone(), together: Some(together) })
+        let together = together.iter().map(|member| member.with_options(options.clone()));
+        Ok(Self { locks: self.locks.clone(), together: Some(together.collect::<Result<_>>()?) })
     }
 
     /// Returns a handle to the same lock object that acquires for this owner instead of the current task. See
     /// [`InterProcessMutex::owned_by`](crate::InterProcessMutex::owned_by).
     pub fn owned_by(&self, owner: &Owner) -> Self {
-        match &self.together {
-            Some(together) => Self { locks: self.locks.clone(), together: Some(together.owned_by(owner)) },
-            None => {
-                let locks = self.locks.iter().map(|lock| lock.owned_by(owner)).collect();
-                Self { locks, together: None }
-            }
-        }
+        let owned = |members: &Together| members.iter().map(|member| member.owned_by(owner)).collect();
+        let together = self.together.as_ref().map(owned);
+        let locks = match together {
+            Some(_) => self.locks.clone(),
+            None => self.locks.iter().map(|lock| lock.owned_by(owner)).collect(),
+        };
+        Self { locks, together }
     }
 
     /// Acquires all locks, waiting until they are available.
@@ -176,7 +176,7 @@ impl MultiLock {
 
     async fn take(&self, wait: Wait) -> Result<Option<LockGuard>> {
         match &self.together {
-            Some(together) => attempt::try_acquire(together, &together.owner(), wait).await,
+            Some(together) => attempt::try_acquire(together, &together[0].owner(), wait).await,
             None => one_by_one::try_acquire(&self.locks, wait).await,
         }
     }

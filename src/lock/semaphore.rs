@@ -11,7 +11,7 @@ use crate::client::{Client, Room};
 use crate::error::{Error, Result};
 use crate::lock::acquiring::acquirable::{Acquirable, Contending, Entry};
 use crate::lock::acquiring::attempt;
-use crate::lock::acquiring::wait::Wait;
+use crate::lock::acquiring::wait::{Wait, unending};
 use crate::lock::holding::claims::{self, Awaited};
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::holding::held_node::HeldNode;
@@ -219,7 +219,7 @@ impl Semaphore {
     /// # Cancel safety
     /// If cancelled, the place in the queue is given up, and neither a node nor a watch is left behind.
     pub async fn acquire(&self) -> Result<LockGuard> {
-        attempt::acquire(self, &self.owner()).await
+        unending(attempt::try_acquire(self, &self.owner(), Wait::Forever).await)
     }
 
     /// Acquires a permit if one is available immediately; returns `None` otherwise.

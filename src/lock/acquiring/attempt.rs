@@ -10,7 +10,7 @@ use tracing::Instrument;
 use super::acquirable::{Acquirable, Contending, Entry};
 use super::look::{ASKING, Look};
 use super::observed::Observed;
-use super::wait::{Wait, unending};
+use super::wait::Wait;
 use crate::client::sleep_until;
 use crate::error::{Error, LossReason, Result, report};
 use crate::lock::holding::claims::Claim;
@@ -18,11 +18,6 @@ use crate::lock::holding::guard::LockGuard;
 use crate::lock::operating::participant::Participant;
 use crate::lock::owner::Owner;
 use crate::queue::Losses;
-
-/// Acquires a lock, waiting until it is available.
-pub(crate) async fn acquire<L: Acquirable>(lock: &L, owner: &Owner) -> Result<LockGuard> {
-    unending(try_acquire(lock, owner, Wait::Forever).await)
-}
 
 /// Acquires a lock, waiting as told. Returns `None` if it was not available for that long.
 pub(crate) async fn try_acquire<L: Acquirable>(
@@ -75,8 +70,8 @@ async fn warn_of_wait<L: Acquirable, T>(
             acquired = &mut acquiring => return acquired,
             () = sleep_until(start + patience) => {}
         }
-        let look =
-            look.get_or_insert_with(|| Look::at(lock.client(), format!("{} {}", lock.recipe(), lock.name())));
+        let look = look
+            .get_or_insert_with(|| Look::at(lock.client(), lock.recipe(), &lock.name().to_string().into()));
         let warning = async {
             let waited = start.elapsed();
             let (holder, error) = match look.seen(lock.first()).await {

@@ -1,14 +1,12 @@
 //! Who is first in the queue of a lock, as the warnings of its waiters say.
 
-use std::collections::HashMap;
 use std::pin::pin;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::client::Client;
+use crate::client::{ByPath, Client};
 use crate::error::Result;
 use crate::lock::deadline::{from_now, until};
 use crate::lock::operating::participant::Participant;
@@ -23,28 +21,21 @@ type Seen = Option<Result<Option<Participant>>>;
 /// all at once.
 #[derive(Debug)]
 pub(super) struct Look {
-    lock: String,
+    lock: Arc<str>,
     /// What was seen last, and when. Locked by whoever asks.
     seen: tokio::sync::Mutex<Option<(Instant, Seen)>>,
     looks: Arc<Looks>,
 }
 
-/// The looks of one client, by lock.
-#[derive(Debug, Default)]
-struct Looks(Mutex<HashMap<String, Weak<Look>>>);
+/// The looks of one client, by the paths of the lock.
+type Looks = ByPath<&'static str, Look>;
 
 impl Look {
     /// Returns what the warnings about this lock share.
-    pub(super) fn at(client: &Client, lock: String) -> Arc<Self> {
+    pub(super) fn at(client: &Client, recipe: &'static str, lock: &Arc<str>) -> Arc<Self> {
         let looks: Arc<Looks> = client.extension();
-        let mut known = looks.0.lock();
-        if let Some(look) = known.get(&lock).and_then(Weak::upgrade) {
-            return look;
-        }
-        let look =
-            Arc::new(Self { lock: lock.clone(), seen: tokio::sync::Mutex::default(), looks: looks.clone() });
-        known.insert(lock, Arc::downgrade(&look));
-        look
+        let look = || Self { lock: lock.clone(), seen: Default::default(), looks: looks.clone() };
+        looks.share(lock, recipe, look)
     }
 
     /// Returns who is first, by what another warning has just learnt or by asking. A silent server does not keep this
@@ -71,11 +62,7 @@ impl Look {
 
 impl Drop for Look {
     fn drop(&mut self) {
-        let mut known = self.looks.0.lock();
-        // Another may have taken its place already.
-        if known.get(&self.lock).is_some_and(|look| look.strong_count() == 0) {
-            known.remove(&self.lock);
-        }
+        self.looks.forget(&self.lock);
     }
 }
 
@@ -100,9 +87,9 @@ mod tests {
                 tokio::task::yield_now().await;
                 Ok(None)
             };
-            Look::at(&client, "a lock".into()).seen(ask).await
+            Look::at(&client, "recipe", &"a lock".into()).seen(ask).await
         };
-        let kept = Look::at(&client, "a lock".into());
+        let kept = Look::at(&client, "recipe", &"a lock".into());
         assert_eq!(join_all((0..100).map(|_| seen())).await, vec![Some(Ok(None)); 100]);
         assert_eq!(asked.load(SeqCst), 1);
         advance(ASKING / 2).await;
@@ -115,13 +102,13 @@ mod tests {
         seen().await;
         assert_eq!(asked.load(SeqCst), 3);
         let looks: Arc<Looks> = client.extension();
-        assert!(looks.0.lock().is_empty());
+        assert_eq!(looks.paths(), 0);
     }
 
     #[tokio::test(start_paused = true)]
     async fn neither_a_silent_server_nor_one_who_gives_up_keeps_a_warning_back() {
         let client = Client::connect_lazily("127.0.0.1:1").unwrap();
-        let look = Look::at(&client, "a lock".into());
+        let look = Look::at(&client, "recipe", &"a lock".into());
         let start = Instant::now();
         // Whoever comes while another asks hears the same.
         assert_eq!(join(look.seen(pending()), look.seen(ready(Ok(None)))).await, (None, None));

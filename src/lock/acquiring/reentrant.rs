@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::acquirable::{Acquirable, Contending, Entry};
 use super::attempt;
-use super::wait::Wait;
+use super::wait::{Wait, unending};
 use crate::client::{Client, PAUSE, sleep_until};
 use crate::error::{Error, Result};
 use crate::lock::holding::claims::{Awaited, Claim, Place};
@@ -144,10 +144,6 @@ impl Reentrant {
         self.internals.path()
     }
 
-    pub(crate) fn options(&self) -> &LockOptions {
-        &self.options
-    }
-
     pub(crate) fn internals(&self) -> &Arc<LockInternals> {
         &self.internals
     }
@@ -251,14 +247,10 @@ impl Reentrant {
         Error::WouldDeadlock { path: self.path().to_owned(), cycle: Vec::new() }
     }
 
-    fn detects_deadlocks(&self) -> bool {
-        self.options().detects_deadlocks()
-    }
-
     /// Returns a place in the queue, for those who look for deadlocks; `None` if it does not count.
     pub(crate) fn claimed(&self, czxid: i64) -> Option<Place> {
         let place = || Place { queue: self.internals.path().clone(), kind: self.kind, czxid };
-        self.detects_deadlocks().then(place)
+        self.options.detects_deadlocks().then(place)
     }
 
     /// Returns what a waiter with that place waits for. See [`claimed`](Self::claimed).
@@ -348,12 +340,12 @@ impl Reentrant {
         self.owners.wait_as(owner)
     }
 
-    pub(super) fn owner(&self) -> Owner {
+    pub(in crate::lock) fn owner(&self) -> Owner {
         Owner::or_current(&self.owner)
     }
 
     pub(crate) async fn acquire(&self) -> Result<LockGuard> {
-        attempt::acquire(self, &self.owner()).await
+        unending(attempt::try_acquire(self, &self.owner(), Wait::Forever).await)
     }
 
     pub(crate) async fn try_acquire(&self) -> Result<Option<LockGuard>> {
@@ -405,7 +397,7 @@ impl Acquirable for Reentrant {
     }
 
     fn options(&self) -> &LockOptions {
-        self.options()
+        &self.options
     }
 
     async fn first(&self) -> Result<Option<Participant>> {

@@ -18,10 +18,7 @@ use crate::meters::{LockMeters, WaitMeter};
 use crate::queue::{Caller, MultiWaiter};
 
 /// The members in the order in which everybody acquires them; at least one.
-#[derive(Clone, Debug)]
-pub(crate) struct Together {
-    members: Arc<[Reentrant]>,
-}
+pub(crate) type Together = Arc<[Reentrant]>;
 
 /// The acquire of a waiting owner.
 #[derive(Debug)]
@@ -33,35 +30,15 @@ pub(crate) struct Turn {
     entered: Option<LockGuard>,
 }
 
-impl Together {
-    pub(crate) fn new(members: Vec<Reentrant>) -> Self {
-        Self { members: members.into() }
-    }
-
-    /// The same locks, each of them changed.
-    pub(crate) fn changed(&self, change: impl Fn(&Reentrant) -> Result<Reentrant>) -> Result<Self> {
-        Ok(Self { members: self.members.iter().map(change).collect::<Result<_>>()? })
-    }
-
-    /// The same locks, acquired for this owner.
-    pub(crate) fn owned_by(&self, owner: &Owner) -> Self {
-        Self { members: self.members.iter().map(|member| member.owned_by(owner)).collect() }
-    }
-
-    pub(crate) fn owner(&self) -> Owner {
-        self.members[0].owner()
-    }
-}
-
 impl Acquirable for Together {
     type Waiter = Turn;
 
     fn client(&self) -> &Client {
-        self.members[0].client()
+        self[0].client()
     }
 
     fn name(&self) -> impl Display {
-        let paths: Vec<_> = self.members.iter().map(Reentrant::path).collect();
+        let paths: Vec<_> = self.iter().map(Reentrant::path).collect();
         paths.join(", ")
     }
 
@@ -70,11 +47,11 @@ impl Acquirable for Together {
     }
 
     fn options(&self) -> &LockOptions {
-        self.members[0].options()
+        self[0].options()
     }
 
     async fn first(&self) -> Result<Option<Participant>> {
-        for member in &*self.members {
+        for member in &**self {
             let first = member.first().await?;
             if first.is_some() {
                 return Ok(first);
@@ -84,22 +61,22 @@ impl Acquirable for Together {
     }
 
     fn wait_meter(&self) -> WaitMeter {
-        LockMeters::wait(self.members.iter().map(Reentrant::meters))
+        LockMeters::wait(self.iter().map(Reentrant::meters))
     }
 
     fn enter_again(&self, owner: &Owner) -> Result<Option<LockGuard>> {
-        let members = self.members.iter();
+        let members = self.iter();
         let again = members.map(|member| member.enter_again(owner)).collect::<Result<Option<Vec<_>>>>()?;
         Ok(again.map(LockGuard::of_all))
     }
 
     fn ensure_can_be_granted(&self, owner: &Owner) -> Result<()> {
-        self.members.iter().try_for_each(|member| member.ensure_can_be_granted(owner))
+        self.iter().try_for_each(|member| member.ensure_can_be_granted(owner))
     }
 
     async fn enter(&self, owner: &Owner, caller: Caller) -> Result<Entry<Turn>> {
-        let queues = self.members.iter().map(|member| member.internals().clone()).collect();
-        let waiter = MultiWaiter::enter(&queues, self.members[0].options().data(), caller).await?;
+        let queues = self.iter().map(|member| member.internals().clone()).collect();
+        let waiter = MultiWaiter::enter(&queues, self[0].options().data(), caller).await?;
         Ok(Entry::Queued(Turn { members: self.clone(), owner: owner.clone(), waiter, entered: None }))
     }
 }
@@ -110,19 +87,19 @@ impl Contending for Turn {
             return self.entered.take();
         }
         let grants = self.waiter.take_grants()?.into_iter();
-        let members = self.members.members.iter();
+        let members = self.members.iter();
         let guards = members.zip(grants).map(|(member, grant)| member.hold(grant, &self.owner, None));
         Some(LockGuard::of_all(guards.collect()))
     }
 
     fn ensure_no_deadlock(&self) -> Result<()> {
         let Some((place, member)) = self.waiter.waiting() else { return Ok(()) };
-        self.members.members[member].ensure_no_deadlock(place.czxid(), &self.owner)
+        self.members[member].ensure_no_deadlock(place.czxid(), &self.owner)
     }
 
     fn awaited(&self) -> Option<Awaited> {
         let (_, member) = self.waiter.waiting()?;
-        let members = &self.members.members;
+        let members = &self.members;
         // Its places in the queues before are granted.
         let places = members[..=member].iter().zip(self.waiter.places());
         let places = places.map(|(member, place)| member.claimed(place.czxid()?)).collect::<Option<_>>()?;
@@ -132,9 +109,9 @@ impl Contending for Turn {
     async fn wait(&mut self) -> Result<()> {
         let Self { members, owner, waiter, entered } = self;
         let Some((place, member)) = waiter.waiting() else { return waiter.wait().await };
-        tracing::debug!(path = members.members[member].path(), position = place.position(), "waiting");
+        tracing::debug!(path = members[member].path(), position = place.position(), "waiting");
         // At the last member: when its hold is registered, those of the others are.
-        let Some(last) = members.members.last() else { return waiter.wait().await };
+        let Some(last) = members.last() else { return waiter.wait().await };
         let waiting = last.wait_as(owner);
         // A lost hold does not end the wait.
         let enter_again = || ready(Ok(members.enter_again(owner).unwrap_or_default()));

@@ -1,7 +1,7 @@
 //! What the owners of one client hold and wait for, as far as the client knows. Finds owners that wait for each other.
 
-use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::Hash;
 use std::sync::{Arc, Weak};
 
 use parking_lot::Mutex;
@@ -139,13 +139,10 @@ impl Claims {
 
     /// Removes a hold.
     pub(super) fn end_hold(&self, owner: &Owner, path: &Arc<str>, number: u64) {
-        let mut state = self.0.lock();
-        if let Some(holds) = state.holds.get_mut(owner) {
+        drop_empty(&mut self.0.lock().holds, owner, |holds| {
             holds.remove(&(path.clone(), number));
-            if holds.is_empty() {
-                state.holds.remove(owner);
-            }
-        }
+            holds.is_empty()
+        });
     }
 
     /// Returns the holds of this owner at this path, through any lock object.
@@ -195,27 +192,22 @@ impl State {
     }
 
     fn remove(&mut self, wait: &Wait) {
-        if let Entry::Occupied(mut waits) = self.waits.entry(wait.owner.clone()) {
-            waits.get_mut().retain(|other| other.number != wait.number);
-            if waits.get().is_empty() {
-                waits.remove();
-            }
+        drop_empty(&mut self.waits, &wait.owner, |waits| {
+            waits.retain(|other| other.number != wait.number);
+            waits.is_empty()
+        });
+        if let Some(place) = wait.awaited.places.last() {
+            drop_empty(&mut self.queues, &place.queue, |queue| {
+                queue.all.remove(&(place.czxid, wait.number));
+                queue.exclusive.remove(&(place.czxid, wait.number));
+                queue.all.is_empty()
+            });
         }
-        if let Some(place) = wait.awaited.places.last()
-            && let Entry::Occupied(mut queue) = self.queues.entry(place.queue.clone())
-        {
-            queue.get_mut().remove(place, wait);
-            if queue.get().all.is_empty() {
-                queue.remove();
-            }
-        }
-        if let Some(permits) = &wait.awaited.permits
-            && let Entry::Occupied(mut wanted) = self.permits.entry(permits.leases.clone())
-        {
-            wanted.get_mut().remove(&wait.number);
-            if wanted.get().is_empty() {
-                wanted.remove();
-            }
+        if let Some(permits) = &wait.awaited.permits {
+            drop_empty(&mut self.permits, &permits.leases, |wanted| {
+                wanted.remove(&wait.number);
+                wanted.is_empty()
+            });
         }
     }
 
@@ -278,17 +270,19 @@ impl State {
     }
 }
 
+/// Changes a value, and removes it if `change` says that it is empty.
+fn drop_empty<K: Eq + Hash, V>(map: &mut HashMap<K, V>, key: &K, change: impl FnOnce(&mut V) -> bool) {
+    if map.get_mut(key).is_some_and(change) {
+        map.remove(key);
+    }
+}
+
 impl Queue {
     fn add(&mut self, place: &Place, wait: &Arc<Wait>) {
         self.all.insert((place.czxid, wait.number), wait.clone());
         if exclude_each_other(Kind::Shared, place.kind) {
             self.exclusive.insert((place.czxid, wait.number), wait.clone());
         }
-    }
-
-    fn remove(&mut self, place: &Place, wait: &Wait) {
-        self.all.remove(&(place.czxid, wait.number));
-        self.exclusive.remove(&(place.czxid, wait.number));
     }
 }
 

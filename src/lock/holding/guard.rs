@@ -423,7 +423,8 @@ pub(super) async fn run_while_held<F: Future>(
 /// # Cancel safety
 /// The guards are released in any case.
 pub(crate) async fn release_all(guards: Vec<LockGuard>) -> Vec<Error> {
-    let mut parts = Members(guards).take_apart();
+    let mut parts = Parts::default();
+    Members(guards).take_apart_into(&mut parts);
     let released = Share::release_all(std::mem::take(&mut parts.shares)).await;
     released.into_iter().filter_map(Result::err).collect()
 }
@@ -438,12 +439,6 @@ struct Parts {
 }
 
 impl Members {
-    fn take_apart(mut self) -> Parts {
-        let mut parts = Parts::default();
-        self.take_apart_into(&mut parts);
-        parts
-    }
-
     fn take_apart_into(&mut self, parts: &mut Parts) {
         for LockGuard { held, _presence } in self.0.drain(..).rev() {
             match held {

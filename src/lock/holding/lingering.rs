@@ -455,12 +455,6 @@ struct Attendant {
     held: Weak<HeldNode>,
 }
 
-/// What the attendant waits for, apart from the watch on the queue.
-struct Next {
-    deadline: Option<Instant>,
-    news: Arc<Notify>,
-}
-
 impl Attendant {
     /// Lists and watches the queue, and has the node deleted when it is time.
     fn attend(
@@ -498,7 +492,7 @@ impl Attendant {
     async fn act(&self, closing: CancellationToken, node_watch: &NodeWatch) {
         let mut asked = pin!(node_watch.revoke_requested().fuse());
         let mut closed = pin!(closing.cancelled().fuse());
-        while let Some(Next { deadline, news }) = self.next() {
+        while let Some((deadline, news)) = self.next() {
             tokio::select! {
                 () = poll_fn(|cx| self.poll_changed(cx)) => {}
                 () = &mut closed => self.on(|_| LingerEvent::Asked),
@@ -533,8 +527,9 @@ impl Attendant {
         }
     }
 
-    /// Returns what to wait for; `None` if the node is gone or is being deleted.
-    fn next(&self) -> Option<Next> {
+    /// Returns what to wait for, apart from the watch on the queue: the deadline, and that there may be another one. `None`
+    /// if the node is gone or is being deleted.
+    fn next(&self) -> Option<(Option<Instant>, Arc<Notify>)> {
         self.with(|node| {
             let is_held = !node.linger.is_idle();
             let is_for_line = is_held || node.linger.is_handed_on();
@@ -545,7 +540,7 @@ impl Attendant {
             }
             // After the time of the cohort, a node that is held is deleted by the release, or lingers.
             let deadline = deadline.filter(|_| !is_over);
-            (Some(Next { deadline, news: node.news.get_or_insert_default().clone() }), LingerAction::Keep)
+            (Some((deadline, node.news.get_or_insert_default().clone())), LingerAction::Keep)
         })
         .flatten()
     }

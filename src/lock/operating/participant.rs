@@ -202,8 +202,8 @@ pub(crate) async fn read(
     for (queued, node) in queue.into_iter().zip(nodes) {
         // A contender may have left since the queue was listed; then the next one takes its position.
         let Some(node) = node? else { continue };
+        participants.push(participant(internals, &queued, node, room));
         present.push(queued);
-        participants.push(node.participant(internals, room));
     }
     for (place, participant) in participants.iter_mut().enumerate() {
         participant.is_holder = verdict(&present, place) == Verdict::Granted;
@@ -226,8 +226,8 @@ pub(crate) async fn holder(internals: &LockInternals, kind: Kind) -> Result<Opti
             return Ok(None);
         };
         // A contender that has left since the queue was listed has made way for another; list again.
-        if let Some(holder) = node(internals, holder).await? {
-            return Ok(Some(holder.participant(internals, &mut Room::default()).holding()));
+        if let Some(node) = node(internals, holder).await? {
+            return Ok(Some(participant(internals, holder, node, &mut Room::default()).holding()));
         }
     }
 }
@@ -238,27 +238,25 @@ pub(crate) async fn is_held(internals: &LockInternals, kind: Kind) -> Result<boo
     Ok((0..queue.len()).any(|place| queue[place].kind == kind && verdict(&queue, place) == Verdict::Granted))
 }
 
-/// The node of a contender, as it was read.
-struct Node {
-    path: String,
-    data: Option<Vec<u8>>,
-    stat: zk::Stat,
-}
+/// What was read of the node of a contender; without the data if they may not be read.
+type Node = (Option<Vec<u8>>, zk::Stat);
 
-impl Node {
-    fn participant(self, internals: &LockInternals, room: &mut Room) -> Participant {
-        let Self { path, data, stat } = self;
-        let idle = Lingering::idle_nodes(internals.client(), internals.path());
-        let is_lingering = idle.iter().any(|idle| **idle == *path);
-        Participant { is_lingering, ..Participant::of_node(path, data, &stat, room) }
-    }
+fn participant(
+    internals: &LockInternals,
+    queued: &Queued,
+    (data, stat): Node,
+    room: &mut Room,
+) -> Participant {
+    let path = internals.child(&queued.name);
+    let idle = Lingering::idle_nodes(internals.client(), internals.path());
+    let is_lingering = idle.iter().any(|idle| **idle == *path);
+    Participant { is_lingering, ..Participant::of_node(path, data, &stat, room) }
 }
 
 /// Reads one contender, if it still exists.
 async fn node(internals: &LockInternals, queued: &Queued) -> Result<Option<Node>> {
-    let node_path = internals.child(&queued.name);
-    let path = &*node_path;
-    let node: Option<(Option<Vec<u8>>, zk::Stat)> = internals
+    let path = &*internals.child(&queued.name);
+    internals
         .request("read the contenders of", |session| async move {
             match session.data(path).await {
                 Ok((data, stat)) => Ok(Some((Some(data), stat))),
@@ -267,6 +265,5 @@ async fn node(internals: &LockInternals, queued: &Queued) -> Result<Option<Node>
                 Err(error) => Err(error),
             }
         })
-        .await?;
-    Ok(node.map(|(data, stat)| Node { path: node_path, data, stat }))
+        .await
 }
