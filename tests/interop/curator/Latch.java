@@ -11,6 +11,7 @@ final class Latch implements Recipe {
     private final String path;
     private final String id;
     private LeaderLatch latch;
+    private String node;
 
     Latch(CuratorFramework client, String path, String id) {
         this.client = client;
@@ -33,7 +34,9 @@ final class Latch implements Recipe {
     public boolean tryAcquire(long millis, String how) throws Exception {
         latch.start();
         boolean leads = latch.await(millis, TimeUnit.MILLISECONDS);
-        if (!leads) {
+        if (leads) {
+            node = latch.getLastPathIsLeader();
+        } else {
             release(how);
         }
         return leads;
@@ -43,6 +46,12 @@ final class Latch implements Recipe {
     public void release(String how) throws Exception {
         latch.close();
         renew();
+    }
+
+    /** By which it led at first: after an interruption, it may lead by another one. */
+    @Override
+    public String node(String how) throws Exception {
+        return node;
     }
 
     @Override

@@ -30,7 +30,7 @@ impl<'a> Locks<'a> {
 impl Aim for Locks<'_> {
     /// Mostly one who holds.
     async fn lure(&self, victim: &Participant) {
-        let path = Contested::ALL[fastrand::usize(..2)].path();
+        let path = any_path();
         while first_in(self.bystander, path).await.is_none_or(|first| first.owner != victim.name) {
             sleep(Duration::from_millis(1)).await;
         }
@@ -38,7 +38,7 @@ impl Aim for Locks<'_> {
 
     /// Of one who holds or waits.
     async fn kill_a_session(&self) -> bool {
-        let path = Contested::ALL[fastrand::usize(..2)].path();
+        let path = any_path();
         let nodes = children(self.bystander, path).await;
         let Some(node) = fastrand::choice(&nodes) else { return false };
         let Ok((data, stat)) = self.bystander.get_data(&format!("{path}/{node}")).await else {
@@ -47,6 +47,10 @@ impl Aim for Locks<'_> {
         let victim = String::from_utf8(data).unwrap();
         kill_session(self.server, &self.run.history, victim, stat.ephemeral_owner).await
     }
+}
+
+fn any_path() -> &'static str {
+    fastrand::choice(Contested::ALL).expect("there are some").path()
 }
 
 /// Answers whether it was there to be killed.

@@ -20,7 +20,7 @@ pub(crate) fn print(sections: &[Section], trouble: &trouble::Figures) {
             continue;
         }
         let on = |contested| own.iter().filter(|section| section.contested == contested).count();
-        let [mutex, read_write] = Contested::ALL.map(on);
+        let [mutex, read_write, leadership] = Contested::ALL.map(on);
         let proofs =
             own.iter().filter_map(|section| Some((&*section.participant.name, section.proof.as_ref()?)));
         let sessions: HashSet<_> = proofs.map(|(name, proof)| (name, proof.session)).collect();
@@ -28,8 +28,8 @@ pub(crate) fn print(sections: &[Section], trouble: &trouble::Figures) {
         let lost = sessions.len() - clients.len();
         let longest = own.iter().map(|section| section.from - section.asked).max().unwrap_or_default();
         println!(
-            "{library:?}: {mutex} grants of the mutex and {read_write} of the read/write lock, {lost} sessions lost, \
-             longest wait {:.1} s",
+            "{library:?}: {mutex} grants of the mutex, {read_write} of the read/write lock and {leadership} of the \
+             leadership, {lost} sessions lost, longest wait {:.1} s",
             seconds(longest)
         );
     }

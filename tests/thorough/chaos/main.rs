@@ -1,4 +1,4 @@
-//! All libraries on the same lock paths, while connections are cut, clients are cut off for longer than their sessions,
+//! All libraries on the same paths of locks and latches, while connections are cut, clients are cut off for longer than their sessions,
 //! and sessions are killed. Nobody may be let in beside a valid guard of ours, all must be served when it is over, and
 //! nothing may be left behind.
 //!
@@ -37,7 +37,7 @@ use crate::aim::Locks;
 use crate::contested::Contested;
 use crate::installed::Generation;
 use crate::run::Crew;
-use crate::stage::Stage;
+use crate::stage::{Participant, Stage};
 use crate::support::{ephemerals_below, eventually};
 use crate::trouble::Trouble;
 
@@ -51,7 +51,8 @@ const LONGEST_HOLD: Duration = Duration::from_millis(5);
 const LONGEST_WAIT: Duration = Duration::from_secs(90);
 
 /// How many workers of each client of ours, and of each peer, want what.
-const WORKERS: [(Contested, usize, usize); 2] = [(Contested::Mutex, 3, 2), (Contested::ReadWrite, 2, 1)];
+const WORKERS: [(Contested, usize, usize); 3] =
+    [(Contested::Mutex, 3, 2), (Contested::ReadWrite, 2, 1), (Contested::Leadership, 1, 1)];
 
 fn main() {
     // Of a runner that wants to know what tests there are.
@@ -144,7 +145,8 @@ async fn hire(stage: &Stage) -> Crew {
                 ours.push(ours::Worker::new(name, (participant, client), contested, path));
             }
         }
-        for peer in &stage.peers {
+        let able = |peer: &&Arc<Participant>| peer.library.has(contested);
+        for peer in stage.peers.iter().filter(able) {
             for number in 0..peers_workers {
                 peers.push(peers::Worker::new(name(&peer.name, number), peer, contested, path).await);
             }

@@ -25,19 +25,20 @@ impl Worker {
         path: &str,
     ) -> Self {
         let peer = participant.peer.as_ref().expect("it is a peer");
-        let kind = match contested {
-            Contested::Mutex => "mutex",
-            Contested::ReadWrite => "rw",
+        let what = match contested {
+            Contested::Mutex => format!("mutex {path}"),
+            Contested::ReadWrite => format!("rw {path}"),
+            Contested::Leadership => format!("latch {path} data={}", participant.name),
         };
-        let actor = peer.open(&name, &format!("{kind} {path}")).await;
+        let actor = peer.open(&name, &what).await;
         Self { name: name.into(), participant: participant.clone(), contested, actor }
     }
 
     /// Acquires and releases, until the run is over.
     pub(crate) async fn work(mut self, run: Arc<Run>) {
         let sides = match self.contested {
-            Contested::Mutex => "",
             Contested::ReadWrite => " read write",
+            Contested::Mutex | Contested::Leadership => "",
         };
         self.actor.send(&format!("loop {}{sides}", LONGEST_HOLD.as_millis()));
         let mut is_told = false;

@@ -10,6 +10,7 @@ use zk_recipes::testing::FaultProxy;
 use zk_recipes::{Client, RetryPolicy};
 use zookeeper_client as zk;
 
+use crate::contested::Contested;
 use crate::installed::{Generation, Peers};
 use crate::peer::Peer;
 use crate::support::{Server, builder, bystander};
@@ -22,6 +23,12 @@ pub(crate) enum Library {
     Ours,
     Curator,
     Kazoo,
+}
+
+impl Library {
+    pub(crate) fn has(self, contested: Contested) -> bool {
+        self != Self::Kazoo || contested != Contested::Leadership
+    }
 }
 
 /// A client, behind a proxy of its own.

@@ -62,7 +62,7 @@ impl fmt::Display for Section {
 /// All sections of one path are compared with each other, whatever their order.
 pub(crate) fn judge<'a>(sections: &'a [Section], kills: &[Kill]) -> Verdict<'a> {
     let mut verdict = Verdict::default();
-    for contested in [Contested::Mutex, Contested::ReadWrite] {
+    for contested in Contested::ALL {
         let mut sections: Vec<_> = sections.iter().filter(|section| section.contested == contested).collect();
         sections.sort_by_key(|section| section.from);
         verdict.find_overlaps(&sections);
