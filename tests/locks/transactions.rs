@@ -5,12 +5,11 @@ use std::time::{Duration, Instant};
 use crate::locks::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
 use crate::support::kinds::*;
 use crate::support::*;
-use futures_util::FutureExt;
 use futures_util::future::join;
-use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
+use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
 use zk_recipes::zookeeper_client::{self as zk, MultiWriteResult};
 use zk_recipes::{
-    Acl, AuthId, Client, CreateMode, Error, LockGuard, LockOptions, LossReason, MultiLock, Owner, Permission,
+    Acl, AuthId, Client, CreateMode, Error, LockGuard, LossReason, MultiLock, Owner, Permission,
     ReadWriteLock, Result,
 };
 
@@ -366,65 +365,6 @@ async fn a_cancelled_one_is_done_or_not() {
         }
     }
     guard.release().await.unwrap();
-}
-
-/// How a holder goes whose transaction is on its way.
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Goes {
-    InTime,
-    Released,
-    Dropped,
-}
-
-/// Nothing that was sent by the one before may be done under the next one.
-#[tokio::test]
-async fn what_a_holder_has_sent_is_done_before_the_next_one_holds() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let all = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
-    zookeeper.create("/data", b"", &all).await.unwrap();
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let lock = mutex(&client);
-    let slow = Traffic::pass().delay(Duration::from_millis(300));
-    for (goes, is_cancelled) in
-        [(Goes::InTime, false), (Goes::InTime, true), (Goes::Released, true), (Goes::Dropped, true)]
-    {
-        let case = format!("{goes:?}, cancelled: {is_cancelled}");
-        let max_hold = if goes == Goes::InTime { Duration::from_secs(2) } else { BOUND };
-        let brief = lock.with_options(LockOptions::new().max_hold(max_hold)).unwrap();
-        let guard = brief.owned_by(&Owner::new()).acquire().await.unwrap();
-        let next = acquire_in_task(&lock);
-        queue_of(&zookeeper, "/locks/a", 2).await;
-        // Both ways are slow, so that the loss falls between the sending and the answer.
-        if goes == Goes::InTime {
-            let left = guard.remaining_hold().unwrap();
-            tokio::time::sleep(left.saturating_sub(Duration::from_millis(150))).await;
-        }
-        proxy.set_traffic(slow);
-        let mut write = Box::pin(guard.transaction().set_data("/data", case.clone(), None).commit());
-        assert!(write.as_mut().now_or_never().is_none());
-        let done = if is_cancelled {
-            drop(write);
-            match goes {
-                Goes::InTime => drop(within(guard.lost()).await),
-                Goes::Released => guard.release().await.unwrap(),
-                Goes::Dropped => drop(guard),
-            }
-            None
-        } else {
-            let done = within(write).await;
-            assert_eq!(guard.loss(), Some(LossReason::Deadline), "{case}");
-            Some(done)
-        };
-        let next = within(next).await.unwrap().unwrap();
-        let (data, _) = zookeeper.get_data("/data").await.unwrap();
-        assert_eq!(String::from_utf8_lossy(&data), case, "done before the next one holds");
-        assert!(done.is_none_or(|done| done.is_ok()), "{case}");
-        proxy.set_traffic(Traffic::pass());
-        next.release().await.unwrap();
-    }
-    assert_nothing_left(&server, &zookeeper, "/locks/a").await;
 }
 
 /// Cut off, it may be done late, by a server that the client has left; but not without the holder's node.

@@ -18,8 +18,7 @@ use tokio::task::{JoinHandle, JoinSet};
 use uuid::Uuid;
 use zk_recipes::testing::{Fate, Request, kill_session};
 use zk_recipes::{
-    Client, Error, LockGuard, LockOptions, LossReason, Owner, Participant, ReadLock, ReadWriteLock, Result,
-    WriteLock,
+    Client, Error, LockGuard, LossReason, Owner, Participant, ReadLock, ReadWriteLock, Result, WriteLock,
 };
 use zookeeper_client as zk;
 
@@ -149,39 +148,6 @@ async fn visit(clients: &[Client], rounds: usize) -> Arc<Room> {
     within(visitors.join_all()).await;
     assert_eq!(room.visits(), clients.len() * 4 * rounds);
     room
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn readers_share_and_writers_exclude() {
-    let sandbox = Sandbox::new();
-    let clients = join_all((0..4).map(|_| sandbox.client())).await;
-    let room = visit(&clients, 10).await;
-    assert!(room.most_visitors() > 1, "no two readers were inside at once");
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn first_come_first_served() {
-    let (server, _, clients) = server_with_clients::<8>().await;
-    let mut inside = vec![read_write(&clients[0]).write().acquire().await.unwrap()];
-    let mut line = Line::default();
-    for (client, side) in clients[1..].iter().zip([Read, Read, Write, Read, Write, Write, Read]) {
-        line.enter(&server, &read_write(client), side).await;
-    }
-    let mut last_token = inside[0].fencing_token();
-    for party in [2, 1, 1, 1, 1, 1] {
-        while let Some(guard) = inside.pop() {
-            line.let_in(&server, 0).await;
-            guard.release().await.unwrap();
-        }
-        inside = line.let_in(&server, party).await;
-        for guard in &inside {
-            assert!(guard.fencing_token() > last_token);
-            last_token = guard.fencing_token();
-        }
-    }
-    drop(inside);
-    assert_nothing_left(&server, &bystander(&server).await, LOCK).await;
 }
 
 /// What each session watches, by the numbers of the nodes.

@@ -13,7 +13,6 @@ use crate::history::{History, Kill};
 use crate::run::Run;
 use crate::stage::{Participant, Stage};
 use crate::support::{Server, children, sequence};
-use crate::trouble::Aim;
 
 pub(crate) struct Locks<'a> {
     server: &'a Server,
@@ -25,19 +24,17 @@ impl<'a> Locks<'a> {
     pub(crate) fn new(stage: &'a Stage, run: Arc<Run>) -> Self {
         Self { server: &stage.server, bystander: &stage.bystander, run }
     }
-}
 
-impl Aim for Locks<'_> {
-    /// Mostly one who holds.
-    async fn lure(&self, victim: &Participant) {
+    /// Returns when it is worth to cut off this one, which mostly holds then.
+    pub(crate) async fn lure(&self, victim: &Participant) {
         let path = any_path();
         while first_in(self.bystander, path).await.is_none_or(|first| first.owner != victim.name) {
             sleep(Duration::from_millis(1)).await;
         }
     }
 
-    /// Of one who holds or waits.
-    async fn kill_a_session(&self) -> bool {
+    /// Of one who holds or waits. Answers whether there was one.
+    pub(crate) async fn kill_a_session(&self) -> bool {
         let path = any_path();
         let nodes = children(self.bystander, path).await;
         let Some(node) = fastrand::choice(&nodes) else { return false };

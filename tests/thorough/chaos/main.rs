@@ -35,15 +35,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::aim::Locks;
 use crate::contested::Contested;
-use crate::installed::Generation;
 use crate::run::Crew;
 use crate::stage::{Participant, Stage};
 use crate::support::{ephemerals_below, eventually};
 use crate::trouble::Trouble;
 
 const SESSION_TIMEOUT: Duration = Duration::from_secs(2);
-
-const KAZOO_CLIENTS: usize = 2;
 
 const LONGEST_HOLD: Duration = Duration::from_millis(5);
 
@@ -62,7 +59,7 @@ fn main() {
     let seconds =
         std::env::var("CHAOS_SECONDS").map_or(30, |seconds| seconds.parse().expect("a number of seconds"));
     tokio::runtime::Runtime::new().unwrap().block_on(async {
-        let stage = Stage::set(Generation::Current, KAZOO_CLIENTS).await;
+        let stage = Stage::set().await;
         self_check::detects_saboteurs(&stage).await;
         compete(&stage, Duration::from_secs(seconds)).await;
         leave(stage).await;

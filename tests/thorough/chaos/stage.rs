@@ -1,5 +1,4 @@
 //! The server and all who take part.
-#![allow(dead_code, reason = "each test target uses a part")]
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -17,6 +16,7 @@ use crate::support::{Server, builder, bystander};
 use crate::{SESSION_TIMEOUT, clock};
 
 const OUR_CLIENTS: usize = 4;
+const KAZOO_CLIENTS: usize = 2;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Library {
@@ -75,15 +75,12 @@ pub(crate) struct Stage {
 }
 
 impl Stage {
-    /// Peers are on it if they are installed, and then the server is that of one of them.
-    pub(crate) async fn set(server: Generation, kazoo_clients: usize) -> Self {
+    /// Peers are on it if they are installed, and then the server is that of the current ones.
+    pub(crate) async fn set() -> Self {
         let generations = [Generation::Debian, Generation::Current].map(Peers::if_installed);
         let builder = Server::builder();
         let builder = match &generations {
-            [Some(debian), Some(current)] => builder.class_path(match server {
-                Generation::Debian => &debian.class_path,
-                Generation::Current => &current.class_path,
-            }),
+            [Some(_), Some(current)] => builder.class_path(&current.class_path),
             _ => builder,
         };
         let server = builder.start().await.unwrap();
@@ -94,7 +91,7 @@ impl Stage {
             for (name, generation) in [("curator-5.4", debian), ("curator-5.9", current)] {
                 peers.push(peer(&server, name.to_owned(), Library::Curator, generation).await);
             }
-            for number in 0..kazoo_clients {
+            for number in 0..KAZOO_CLIENTS {
                 peers.push(peer(&server, format!("kazoo-{number}"), Library::Kazoo, current).await);
             }
         }

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use zk_recipes::testing::Traffic;
 
 use crate::SESSION_TIMEOUT;
+use crate::aim::Locks;
 use crate::stage::Participant;
 
 /// How long it takes until it is worth to cut off somebody, or it is done without.
@@ -21,23 +22,14 @@ pub(crate) struct Figures {
     pub(crate) kills: AtomicUsize,
 }
 
-/// Where it hurts.
-pub(crate) trait Aim {
-    /// Returns when it is worth to cut off this one.
-    async fn lure(&self, victim: &Participant);
-
-    /// Answers whether there was one.
-    async fn kill_a_session(&self) -> bool;
-}
-
-pub(crate) struct Trouble<A> {
+pub(crate) struct Trouble<'a> {
     participants: Vec<Arc<Participant>>,
-    aim: A,
+    aim: Locks<'a>,
     pub(crate) figures: Figures,
 }
 
-impl<A: Aim> Trouble<A> {
-    pub(crate) fn new(participants: Vec<Arc<Participant>>, aim: A) -> Self {
+impl<'a> Trouble<'a> {
+    pub(crate) fn new(participants: Vec<Arc<Participant>>, aim: Locks<'a>) -> Self {
         Self { participants, aim, figures: Figures::default() }
     }
 

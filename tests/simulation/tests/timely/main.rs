@@ -21,6 +21,7 @@ mod cohort_in_trouble;
 mod connections;
 mod crowds;
 mod deadlines;
+mod downgrades;
 #[path = "../../../support/every_kind.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod every_kind;
@@ -59,6 +60,7 @@ mod stage;
 mod takes;
 mod tickets;
 mod tools;
+mod transactions;
 mod tries;
 mod unanswered;
 mod values;

@@ -205,3 +205,23 @@ async fn before_a_lost_create_is_looked_for_the_server_catches_up(stage: Stage) 
     // What a majority commits: a leader that the others have replaced must not say that there is no such node.
     assert_eq!(requests[..look].last(), Some(&Request::Confirm), "{requests:?}");
 }
+
+#[history]
+async fn the_warnings_of_many_waiters_take_one_look(stage: Stage) {
+    let (proxy, client) = stage.far(|builder| builder.session_timeout(SESSION)).await;
+    let mutex = mutex(&client);
+    let held = mutex.owned_by(&Owner::new()).acquire().await.unwrap();
+    let mutex = mutex.with_options(LockOptions::new().warn_after(ms(200), None)).unwrap();
+    let waiters: Vec<_> = (0..200).map(|_| acquiring(&mutex)).collect();
+    sleep(ms(100)).await;
+    assert_eq!(queue(&stage, PATH), 201);
+    proxy.take_requests();
+    // Each warns four times: after 0.2 s, 0.4 s, 0.8 s and 1.6 s.
+    sleep(ms(1700)).await;
+    let requests = proxy.take_requests();
+    let looks = requests.iter().filter(|request| **request == Request::GetChildren).count();
+    assert!((1..=3).contains(&looks), "{looks} lists");
+    waiters.iter().for_each(JoinHandle::abort);
+    drop(held);
+    sleep(SOON).await;
+}
