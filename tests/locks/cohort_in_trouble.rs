@@ -1,26 +1,16 @@
 //! Cohorts in trouble: nodes that are deleted, callers that vanish or are not polled.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::task::Poll;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::locks::cohort::{PATH, all_end, alone, in_line, is_up_to_date, selfish};
+use crate::locks::cohort::{PATH, alone, in_line, is_up_to_date, selfish};
 use crate::locks::stage::{server_with_clients, server_with_clients_here};
-use crate::support::room::Room;
 use crate::support::*;
 use zk_recipes::testing::FaultProxy;
-use zk_recipes::{
-    Acl, AuthId, Client, Error, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner, Permission,
-    operate,
-};
+use zk_recipes::{Acl, AuthId, Client, Error, InterProcessMutex, LockOptions, Owner, Permission, operate};
 
 fn with(client: &Client, options: LockOptions) -> InterProcessMutex {
     mutex(client).with_options(options).unwrap()
-}
-
-fn seconds() -> Duration {
-    Duration::from_secs(if is_thorough() { 30 } else { 5 })
 }
 
 /// The node was deleted long ago, as the client has been told by the watch on the children; a stranger holds. A new grant
@@ -49,108 +39,6 @@ async fn a_node_that_is_gone_is_not_handed_on() {
 
 fn mutex_of(client: &Client) -> InterProcessMutex {
     mutex(client)
-}
-
-async fn visit(room: &Room, guard: LockGuard) {
-    let stay = room.enter(&guard);
-    tokio::time::sleep(Duration::from_micros(fastrand::u64(..200))).await;
-    drop(stay);
-    if fastrand::bool() { guard.release().await.unwrap() } else { drop(guard) }
-}
-
-/// A multi-lock of this mutex, and of others with cohorts.
-fn with_more_members(client: &Client, mutex: InterProcessMutex) -> MultiLock {
-    let others = MORE_PATHS.map(|path| {
-        let options = LockOptions::new().cohort(fastrand::u32(1..3)).cohort_time(Duration::from_millis(10));
-        InterProcessMutex::new(client, path).unwrap().with_options(options).unwrap()
-    });
-    MultiLock::of([mutex].into_iter().chain(others).map(|member| Arc::new(member) as _)).unwrap()
-}
-
-const MORE_PATHS: [&str; 2] = ["/locks/b", "/locks/c"];
-
-/// Everything at once, on one path: cohorts of 1, 2, 1000, with and without lingering, plain objects, tickets, tries,
-/// multi-locks, revocations, objects that come and go, and callers that vanish at any poll.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_storm_of_all() {
-    let (server, zookeeper, [client, other, operator]) = server_with_clients().await;
-    let room = Arc::new(Room::default());
-    let until = Instant::now() + seconds();
-    let done = Arc::new(AtomicUsize::new(0));
-    let storms: Vec<_> = (0..24)
-        .map(|number| {
-            let (client, room, done) =
-                (if number % 4 == 3 { other.clone() } else { client.clone() }, room.clone(), done.clone());
-            tokio::spawn(async move {
-                while Instant::now() < until {
-                    let options = LockOptions::new();
-                    let options = match fastrand::u32(..7) {
-                        0 => options.cohort(1),
-                        1 => options.cohort(2).cohort_time(Duration::from_millis(3)),
-                        2 | 3 => options.cohort(1000).cohort_time(Duration::from_millis(20)),
-                        4 => options.cohort(2).linger(Duration::from_millis(5)),
-                        5 => options.linger(Duration::from_millis(5)),
-                        _ => options,
-                    };
-                    let mutex = with(&client, options).owned_by(&Owner::new());
-                    let (client, room, done) = (client.clone(), room.clone(), done.clone());
-                    let run = async move {
-                        match fastrand::u32(..8) {
-                            0 => {
-                                if let Some(guard) = mutex.try_acquire().await.unwrap() {
-                                    visit(&room, guard).await;
-                                }
-                            }
-                            1 => {
-                                match mutex.try_acquire_for(Duration::from_millis(fastrand::u64(1..20))).await
-                                {
-                                    Ok(Some(guard)) => visit(&room, guard).await,
-                                    Ok(None) | Err(Error::NotConnected { .. }) => {}
-                                    Err(error) => panic!("{error}"),
-                                }
-                            }
-                            2 => visit(&room, mutex.enqueue().await.unwrap().acquired().await.unwrap()).await,
-                            3 => drop(with_more_members(&client, mutex).acquire().await.unwrap()),
-                            _ => visit(&room, mutex.acquire().await.unwrap()).await,
-                        }
-                        done.fetch_add(1, SeqCst);
-                    };
-                    match fastrand::u32(..4) {
-                        0 => drop(poll_times(run, fastrand::usize(1..8)).await),
-                        1 => {
-                            let _ =
-                                tokio::time::timeout(Duration::from_micros(fastrand::u64(..4000)), run).await;
-                        }
-                        2 => {
-                            let task = tokio::spawn(run);
-                            tokio::time::sleep(Duration::from_micros(fastrand::u64(..3000))).await;
-                            task.abort();
-                            if let Err(error) = task.await
-                                && error.is_panic()
-                            {
-                                std::panic::resume_unwind(error.into_panic());
-                            }
-                        }
-                        _ => within(run).await,
-                    }
-                }
-            })
-        })
-        .collect();
-    let asks = tokio::spawn(async move {
-        while Instant::now() < until {
-            let _ = operate::ask(&operator, PATH).await;
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    });
-    all_end(storms).await;
-    asks.await.unwrap();
-    eprintln!("{} visits", done.load(SeqCst));
-    within(mutex_of(&client).acquire()).await.unwrap().release().await.unwrap();
-    for path in MORE_PATHS {
-        queue_of(&zookeeper, path, 0).await;
-    }
-    assert_nothing_left(&server, &zookeeper, PATH).await;
 }
 
 /// All lock objects are dropped, and the client is closed, while the next in line is not polled.

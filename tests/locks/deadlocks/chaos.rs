@@ -144,31 +144,3 @@ async fn chaos_without_false_alarms_and_without_a_standstill() {
     println!("{acquired} acquired, {refused} deadlocks, {} sessions killed", kills.load(SeqCst) / 2);
     assert!(acquired > 0 && refused > 0);
 }
-
-/// The same for owners that acquire in one order: there is no deadlock.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn owners_that_keep_an_order_are_never_refused() {
-    let (_server, _, [client]) = server_with_clients().await;
-    let until = Instant::now() + Duration::from_secs(if is_thorough() { 15 } else { 2 });
-    let workers = (0..12).map(|_| {
-        let locks = kinds(&client);
-        tokio::spawn(async move {
-            let owner = Owner::new();
-            while Instant::now() < until {
-                let mut held = Vec::new();
-                for lock in &locks[..7] {
-                    // A reader that wants to write is refused in any order.
-                    let is_write = lock.paths() == ["/locks/rw"] && held.len() % 2 == 1;
-                    if fastrand::bool() && !is_write {
-                        held.push(lock.owned_by(&owner).acquire().await.unwrap());
-                    }
-                }
-            }
-        })
-    });
-    let workers: Vec<_> = workers.collect();
-    tokio::time::sleep_until(until.into()).await;
-    for worker in workers {
-        within(worker).await.unwrap();
-    }
-}

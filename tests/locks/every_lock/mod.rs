@@ -15,10 +15,9 @@ use futures_util::FutureExt;
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
-use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
+use zk_recipes::testing::kill_session;
 use zk_recipes::{
-    Client, ConnectionState, Error, InterProcessMutex, LockGuard, LossReason, ReadWriteLock, Result,
-    RetryPolicy, Ticket,
+    Client, ConnectionState, Error, InterProcessMutex, LockGuard, ReadWriteLock, Result, RetryPolicy, Ticket,
 };
 use zookeeper_client as zk;
 
@@ -36,20 +35,6 @@ impl Kind {
     /// Whether several can have the lock at once.
     fn is_shared(self) -> bool {
         matches!(self, Self::Reader | Self::Permit)
-    }
-
-    /// The requests by which an acquire changes something.
-    fn creates(self) -> &'static [Request] {
-        match self {
-            Self::Mutex | Self::Writer | Self::Reader => &[Request::Create],
-            Self::Paths | Self::LastOfPaths => &[Request::Multi],
-            _ => &[Request::Create, Request::Multi],
-        }
-    }
-
-    /// The request by which a release changes something.
-    fn delete(self) -> Request {
-        if self.is_joint() { Request::Multi } else { Request::Delete }
     }
 
     /// Whether it has several paths.
@@ -203,15 +188,6 @@ fn causes(error: Error) -> Vec<Error> {
         Error::Several { first, others } => [*first].into_iter().chain(others).flat_map(causes).collect(),
         error => vec![error],
     }
-}
-
-/// How each part was lost.
-async fn losses(guard: LockGuard) -> Vec<LossReason> {
-    let reason = |error| match error {
-        Error::LockLost { reason, .. } => reason,
-        error => panic!("{error}"),
-    };
-    causes(within(guard.release()).await.unwrap_err()).into_iter().map(reason).collect()
 }
 
 /// What the locks protect, by the path of their nodes.

@@ -97,14 +97,6 @@ async fn leases_whose_reply_was_lost_are_neither_doubled_nor_left_behind() {
     let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
     release(within(semaphore.many(3).unwrap().acquire()).await.unwrap().into_permits()).await;
     within(lost.happened()).await;
-    leases_out(&zookeeper, "", 0).await;
-
-    // Given up with the reply still lost.
-    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
-    let acquiring = acquire_in_task(&semaphore, 2);
-    within(lost.happened()).await;
-    acquiring.abort();
-    drop(acquiring.await);
     nothing_left(&server, &zookeeper).await;
     assert_eq!(session_id(&client).await, session);
 }

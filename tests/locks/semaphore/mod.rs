@@ -3,11 +3,9 @@
 mod in_trouble;
 mod shared_count;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::locks::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
-use crate::support::room::Room;
 use crate::support::*;
 use futures_util::FutureExt;
 use futures_util::future::{join_all, try_join_all};
@@ -50,72 +48,6 @@ async fn nothing_left(server: &Server, zookeeper: &zk::Client) {
 }
 
 // --- The count and the order ---
-
-/// Stays in a room for this many permits.
-async fn visit(room: &Room, permits: usize, guards: &[LockGuard]) {
-    let share = Room::WHOLE / permits as u32 * guards.len() as u32;
-    let _stay = room.share(guards[0].fencing_token(), share);
-    // Time for others to come in; on a slow machine they need more, until some have.
-    for _ in 0..20 {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-        if room.most_visitors() > 1 {
-            break;
-        }
-    }
-}
-
-/// Looks at the leases until all workers are done.
-async fn watch_over(mut workers: JoinSet<()>, zookeeper: &zk::Client, leases: &str, permits: usize) {
-    let watching = async {
-        while !workers.is_empty() {
-            let out = children(zookeeper, leases).await;
-            assert!(out.len() <= permits, "{out:?}");
-            tokio::time::sleep(Duration::from_millis(1)).await;
-            while let Some(done) = workers.try_join_next() {
-                done.unwrap();
-            }
-        }
-    };
-    within(watching).await;
-}
-
-/// Lets tasks of these clients take any number of permits, stay in a room, and give them back.
-fn takers(clients: &[Client], tasks: usize, rounds: usize, permits: usize, room: &Arc<Room>) -> JoinSet<()> {
-    let mut takers = JoinSet::new();
-    for (number, client) in clients.iter().enumerate() {
-        for task in 0..tasks {
-            let (semaphore, room) = (semaphore(client, permits as u32), room.clone());
-            takers.spawn(async move {
-                for round in 0..rounds {
-                    let guards = match (number + task + round) % permits {
-                        0 => vec![semaphore.acquire().await.unwrap()],
-                        more => {
-                            semaphore.many(more as u32 + 1).unwrap().acquire().await.unwrap().into_permits()
-                        }
-                    };
-                    visit(&room, permits, &guards).await;
-                    match round % 2 {
-                        0 => release(guards).await,
-                        _ => drop(guards),
-                    }
-                }
-            });
-        }
-    }
-    takers
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_count_is_never_exceeded() {
-    const PERMITS: usize = 5;
-    let (sandbox, clients) = sandbox_with_clients::<4>().await;
-    let room = Arc::new(Room::default());
-    let takers = takers(&clients, 3, 15, PERMITS, &room);
-    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
-    watch_over(takers, &zookeeper, &format!("/{}{LEASES}", sandbox.root), PERMITS).await;
-    assert!(room.most_visitors() > 1, "several must be let in at once");
-    sandbox.assert_nothing_left().await;
-}
 
 #[tokio::test]
 async fn first_come_first_served_whoever_wants_how_many() {
