@@ -237,7 +237,9 @@ impl Lane {
                 sleep(A_MOMENT).await;
                 self.let_in(&nodes);
             }
-            assert!(within(task).await.unwrap().is_none(), "it is pending less often");
+            // When it was planned, a sign of life of the session may have woken it once more.
+            let is_left = within(task).await.unwrap().is_none();
+            assert!(is_left || times + 1 >= plan.polls, "it is pending less often");
         } else {
             self.take_away(plan, case, doing, &nodes).await;
         }
