@@ -57,8 +57,8 @@ pub struct Recipe {
     pub needs_3_6: bool,
 }
 
-/// All recipes.
-pub const ALL: [Recipe; 9] = [
+/// All recipes. Not a constant, for which each program would compile them once more.
+pub static ALL: [Recipe; 9] = [
     locks::RECIPE,
     leaders::RECIPE,
     jobs::RECIPE,
