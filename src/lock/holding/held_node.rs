@@ -245,7 +245,8 @@ impl HeldNode {
     /// Follows the state.
     pub(crate) fn watch_state(self: &Arc<Self>) -> Watch<LockState> {
         let state = self.watched.get_or_init(|| Watched::new(*self.state.lock())).watch();
-        // A change since then is published by the monitor.
+        // The monitor may have published a loss before there was anyone to show it to, and ended.
+        self.publish();
         self.watch_node();
         self.news.notify_one();
         state
