@@ -35,9 +35,18 @@ pub(crate) struct Pair {
 }
 
 /// One server, and the clients that are connected to it.
+/// What the two sides did not do alike.
+pub(crate) struct Difference {
+    pub(crate) report: String,
+    /// Whether it is that the real follower has closed a connection: it may have lost its leader.
+    pub(crate) lost_leader: bool,
+}
+
 struct Side {
     name: &'static str,
     address: String,
+    /// Whether it has closed a connection at the last request instead of replying.
+    has_hung_up: bool,
     clients: Vec<(Wire, Welcome)>,
 }
 
@@ -116,14 +125,16 @@ impl Pair {
         !is_on_config && !operation.text.starts_with("truncated") || matches!(self.real, Real::One(_))
     }
 
-    /// Returns the report of the first difference.
-    pub(crate) fn play(&mut self, seed: u64) -> Result<(), String> {
+    /// Returns the first difference.
+    pub(crate) fn play(&mut self, seed: u64) -> Result<(), Difference> {
         let mut sides = [
             Side::new("memory", self.memory.address()),
             Side::new("real", self.real.server().connect_string()),
         ];
         let mut history = Vec::new();
         let played = self.steps(seed, &mut sides, &mut history);
+        let hung_up = sides.each_ref().map(|side| side.has_hung_up);
+        let lost_leader = hung_up == [false, true] && matches!(self.real, Real::Cluster { .. });
         for side in sides {
             for (mut wire, _) in side.clients {
                 wire.call(CLOSE_SESSION, &[]);
@@ -132,7 +143,9 @@ impl Pair {
         played.map_err(|difference| {
             let version = self.version;
             let before = history[history.len().saturating_sub(SHOWN)..].join("\n");
-            format!("seed {seed}, ZooKeeper {version:?}, step {}:\n{before}\n{difference}", history.len())
+            let step = history.len();
+            let report = format!("seed {seed}, ZooKeeper {version:?}, step {step}:\n{before}\n{difference}");
+            Difference { report, lost_leader }
         })
     }
 
@@ -264,7 +277,7 @@ fn both(sides: &mut [Side; 2], mut act: impl FnMut(&mut Side) -> String) -> Resu
 
 impl Side {
     fn new(name: &'static str, address: String) -> Self {
-        Self { name, address, clients: Vec::new() }
+        Self { name, address, has_hung_up: false, clients: Vec::new() }
     }
 
     fn connect_new(&mut self, client: usize) -> String {
@@ -312,6 +325,7 @@ impl Side {
             None => format!("{owner:#x}"),
         };
         let (events, reply) = self.clients[client].0.call(operation.code, &operation.body);
+        self.has_hung_up = reply.is_none();
         let mut text = describe_events(events, operation.code == CLOSE_SESSION, keep_zxids);
         let Some(reply) = reply else {
             text.push_str("closed");
@@ -329,8 +343,19 @@ impl Side {
     }
 
     fn events(&mut self, is_unordered: bool, keep_zxids: bool) -> String {
-        let events = self.clients.iter_mut().map(|(wire, _)| wire.events());
-        events.map(|events| describe_events(events, is_unordered, keep_zxids)).collect::<Vec<_>>().join("|")
+        let mut has_hung_up = false;
+        let events = self.clients.iter_mut().map(|(wire, _)| {
+            let (events, pong) = wire.events();
+            has_hung_up |= pong.is_none();
+            let events = describe_events(events, is_unordered, keep_zxids);
+            match pong.map(|pong| pong.error) {
+                Some(0) => events,
+                unexpected => format!("{events} then {unexpected:?}"),
+            }
+        });
+        let events = events.collect::<Vec<_>>().join("|");
+        self.has_hung_up = has_hung_up;
+        events
     }
 }
 
