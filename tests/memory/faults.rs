@@ -41,7 +41,7 @@ fn watch(wire: &mut Wire, path: &str) -> i32 {
 fn wait_for_deletion(wire: &mut Wire, path: &str) {
     let started = Instant::now();
     loop {
-        match &wire.events().0[..] {
+        match &wire.events()[..] {
             [] => std::thread::sleep(Duration::from_millis(1)),
             [Event { kind: DELETED, path: deleted, .. }] if deleted == path => return,
             events => panic!("{events:?}"),

@@ -34,7 +34,6 @@ pub(crate) struct Pair {
     runtime: Runtime,
 }
 
-/// One server, and the clients that are connected to it.
 /// What the two sides did not do alike.
 pub(crate) struct Difference {
     pub(crate) report: String,
@@ -42,6 +41,7 @@ pub(crate) struct Difference {
     pub(crate) lost_leader: bool,
 }
 
+/// One server, and the clients that are connected to it.
 struct Side {
     name: &'static str,
     address: String,
@@ -345,7 +345,7 @@ impl Side {
     fn events(&mut self, is_unordered: bool, keep_zxids: bool) -> String {
         let mut has_hung_up = false;
         let events = self.clients.iter_mut().map(|(wire, _)| {
-            let (events, pong) = wire.events();
+            let (events, pong) = wire.ping();
             has_hung_up |= pong.is_none();
             let events = describe_events(events, is_unordered, keep_zxids);
             match pong.map(|pong| pong.error) {

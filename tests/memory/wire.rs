@@ -139,8 +139,15 @@ impl Wire {
         self.call_as((self.xid, operation), body)
     }
 
-    /// Returns the events that have been sent so far, and the reply to a ping, which is `None` if the connection is closed.
-    pub(crate) fn events(&mut self) -> (Vec<Event>, Option<Reply>) {
+    /// Returns the events that have been sent so far.
+    pub(crate) fn events(&mut self) -> Vec<Event> {
+        let (events, reply) = self.ping();
+        assert_eq!(reply.expect("an answer to a ping").error, 0);
+        events
+    }
+
+    /// Receives all up to the reply to a ping, which is `None` if the connection is closed instead.
+    pub(crate) fn ping(&mut self) -> (Vec<Event>, Option<Reply>) {
         self.call_as(PING, &[])
     }
 
