@@ -1,10 +1,6 @@
 //! Barriers.
 
-use zk_recipes::barriers::{Barrier, DoubleBarrier};
-
-use crate::installed::Generation;
-use crate::interop::stage::Stage;
-use crate::support::{queue_of, within};
+use crate::interop::prelude::*;
 
 pub(crate) async fn barriers_hold_back_both(generation: Generation) {
     const PATH: &str = "/barriers/b";

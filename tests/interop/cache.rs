@@ -1,10 +1,6 @@
 //! What Curator writes, in caches.
 
-use zk_recipes::cache::{Cache, CacheOptions};
-
-use crate::installed::Generation;
-use crate::interop::stage::Stage;
-use crate::support::within;
+use crate::interop::prelude::*;
 
 pub(crate) async fn what_curator_writes_is_followed(generation: Generation) {
     let stage = Stage::set(generation).await;

@@ -2,13 +2,7 @@
 
 use std::convert::Infallible;
 
-use zk_recipes::{
-    Client, CloseMode, LeaderLatch, LeaderOptions, LeaderSelector, LeaderState, Leadership, Participant,
-    Result,
-};
-
-use crate::interop::line::{Contender, Release};
-use crate::support::within;
+use crate::interop::prelude::*;
 
 /// Where all of them stand.
 pub(crate) const PATH: &str = "/leaders/a";

@@ -1,13 +1,6 @@
 //! Curator with compressed node data.
 
-use zk_recipes::shared::SharedCount;
-use zk_recipes::{Client, InterProcessMutex, LeaderObserver, LeaderOptions, ReadWriteLock, operate};
-
-use crate::installed::Generation;
-use crate::interop::candidate::{Recipe, ids};
-use crate::interop::line::{Contender, Line};
-use crate::interop::stage::{Stage, data_of};
-use crate::support::{eventually, queue_of, within};
+use crate::interop::prelude::*;
 
 const PATH: &str = "/compressed";
 const GZIP: &[u8] = &[0x1f, 0x8b];

@@ -1,12 +1,8 @@
 //! Service discovery of Curator and of this library on one path.
 
 use serde::{Deserialize, Serialize};
-use zk_recipes::discovery::{ServiceDiscovery, ServiceInstance, ServiceProvider, UriSpec};
 
-use crate::installed::Generation;
-use crate::interop::peer::Actor;
-use crate::interop::stage::Stage;
-use crate::support::{eventually, within};
+use crate::interop::prelude::*;
 
 const BASE: &str = "/services";
 
@@ -31,7 +27,7 @@ async fn tells(actor: &mut Actor, command: &str, expected: &str) {
         if actor.call(command).await == expected {
             return;
         }
-        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        tokio::time::sleep(ms(100)).await;
     }
     panic!("{command} does not tell {expected:?}, but {:?}", actor.call(command).await);
 }

@@ -1,14 +1,8 @@
 //! What is true of elections of both recipes.
 
 use uuid::Uuid;
-use zk_recipes::{Error, LeaderObserver, LeaderOptions, LossReason, Observation, Participant, operate};
 
-use crate::installed::Generation;
-use crate::interop::candidate::{PATH, Recipe, id, ids};
-use crate::interop::line::{Contender, Line};
-use crate::interop::peer::Actor;
-use crate::interop::stage::Stage;
-use crate::support::{queue_of, session_id, watches_of, within};
+use crate::interop::prelude::*;
 
 /// First come, first served; and everybody sees who stands and who leads. The others are candidates of other libraries.
 pub(crate) async fn lead_in_order(stage: &Stage, recipe: Recipe, [other_a, other_b]: [Contender; 2]) {
@@ -129,7 +123,7 @@ pub(crate) async fn outlives_the_death_of_others(generation: Generation, recipe:
     line.enters(recipe.ours("rust", &client, id("rust"))).await;
     line.enters(Contender::peer("java c", java.open(java_c.0, &java_c.1).await)).await;
     line.only_holders_are(&[]).await;
-    wire.cut();
+    cut_off(&wire);
     line.only_holders_are(&["java b"]).await;
     // It has known before.
     assert_eq!(leadership.loss(), Some(LossReason::Expired));
@@ -137,7 +131,7 @@ pub(crate) async fn outlives_the_death_of_others(generation: Generation, recipe:
     assert!(matches!(leadership.run(async {}).await, Err(Error::LockLost { .. })));
     queue_of(&stage.zookeeper, PATH, 3).await;
     // Back to life, it stands again, behind all who are there.
-    wire.mend();
+    mend(&wire);
     queue_of(&stage.zookeeper, PATH, 4).await;
     assert_eq!(java_looker.call("participants").await, "java-b rust java-c doomed");
     line.is_served_in_order().await;

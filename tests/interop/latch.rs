@@ -1,14 +1,7 @@
 //! `LeaderLatch`.
 
-use zk_recipes::{LossReason, operate};
-use zookeeper_client as zk;
-
-use crate::installed::Generation;
-use crate::interop::candidate::{PATH, Recipe, id, ids};
 use crate::interop::election;
-use crate::interop::line::{Contender, Line, Release};
-use crate::interop::stage::Stage;
-use crate::support::{bystander, eventually, queue_of, within};
+use crate::interop::prelude::*;
 
 /// A lock of `zookeeper-client` that stands for election.
 fn other(name: &'static str, id: &'static str, client: &zk::Client) -> Contender {
@@ -16,8 +9,7 @@ fn other(name: &'static str, id: &'static str, client: &zk::Client) -> Contender
     Contender::acting(name, async move {
         let prefix = zk::LockPrefix::new_curator(PATH, "latch-").unwrap();
         let options = zk::LockOptions::new(zk::Acls::anyone_all());
-        let options =
-            options.with_ancestor_options(zk::CreateMode::Container.with_acls(zk::Acls::anyone_all()));
+        let options = options.with_ancestor_options(anyone(CreateMode::Container));
         let lock = client.lock(prefix, id.as_bytes(), options.unwrap()).await.unwrap().into_owned();
         Release::by(async { drop(lock) })
     })

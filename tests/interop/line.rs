@@ -3,12 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use tokio::task::JoinHandle;
-use zk_recipes::{LockGuard, Result};
-
-use crate::interop::peer::Actor;
-use crate::interop::stage::Stage;
-use crate::support::{children, queue_of, within};
+use crate::interop::prelude::*;
 
 /// How to give back what was acquired.
 pub(crate) struct Release(Pin<Box<dyn Future<Output = ()> + Send>>);

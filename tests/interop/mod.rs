@@ -20,7 +20,16 @@ mod semaphore;
 mod semaphore_mutex;
 mod stage;
 mod values;
-mod wire;
+
+/// What all scenarios are told with.
+mod prelude {
+    pub(crate) use super::candidate::*;
+    pub(crate) use super::line::*;
+    pub(crate) use super::peer::*;
+    pub(crate) use super::stage::*;
+    pub(crate) use crate::installed::{Generation, Peers};
+    pub(crate) use crate::support::prelude::*;
+}
 
 on_each_generation! {
     mutex: mutex_excludes_in_order, mutex_outlives_the_death_of_others, locks_by_key_are_shared,

@@ -1,14 +1,6 @@
 //! `MultiLock`.
 
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use zk_recipes::{Client, InterProcessMutex, MultiLock};
-
-use crate::installed::Generation;
-use crate::interop::line::{Contender, Line};
-use crate::interop::stage::Stage;
-use crate::support::{answered, queue_of, within};
+use crate::interop::prelude::*;
 
 const PATHS: [&str; 3] = ["/multi/a", "/multi/b", "/multi/c"];
 const OPEN: &str = "multi /multi/a,/multi/b,/multi/c";
@@ -41,7 +33,7 @@ pub(crate) async fn multi_lock_excludes_in_order(generation: Generation) {
     for peer in [&mut java_a, &mut python_a] {
         peer.call("acquire").await;
         assert!(lock.try_acquire().await.unwrap().is_none());
-        let tried = answered(async || lock.try_acquire_for(Duration::from_millis(300)).await);
+        let tried = answered(async || lock.try_acquire_for(ms(300)).await);
         assert!(tried.await.is_none());
         for path in PATHS {
             let part = InterProcessMutex::new(&client, path).unwrap();
@@ -88,7 +80,7 @@ pub(crate) async fn multi_lock_excludes_in_order(generation: Generation) {
     doomed_java.kill().await;
     line.only_holders_are(&["doomed rust 1"]).await;
     let lost = [line.remove("doomed rust 1"), line.remove("doomed rust 2")];
-    wire.cut();
+    cut_off(&wire);
     line.is_served_in_order().await;
     drop(lost);
     for path in PATHS {

@@ -1,15 +1,6 @@
 //! `InterProcessMutex`.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-
-use zk_recipes::{Client, Error, InterProcessMutex, LockOptions, Locks};
-
-use crate::installed::Generation;
-use crate::interop::line::{Contender, Line};
-use crate::interop::stage::{Stage, data_of};
-use crate::support::{answered, queue_of, within};
+use crate::interop::prelude::*;
 
 const PATH: &str = "/locks/a";
 
@@ -40,7 +31,7 @@ pub(crate) async fn mutex_excludes_in_order(generation: Generation) {
         holder.call("acquire").await;
         assert_eq!(other.call("try 0").await, "false");
         assert!(mutex.try_acquire().await.unwrap().is_none());
-        let tried = answered(async || mutex.try_acquire_for(Duration::from_millis(300)).await);
+        let tried = answered(async || mutex.try_acquire_for(ms(300)).await);
         assert!(tried.await.is_none());
         holder.call("release").await;
     }
@@ -87,7 +78,7 @@ pub(crate) async fn a_lock_that_lingers_lets_others_in(generation: Generation) {
     let stage = Stage::set(generation).await;
     let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
     let client = stage.client("rust").await;
-    let options = LockOptions::new().linger(Duration::from_secs(600));
+    let options = LockOptions::new().linger(secs(600));
     let mutex = InterProcessMutex::new(&client, PATH).unwrap().with_options(options).unwrap();
     let mut peers = [java.open("a", "mutex /locks/a").await, python.open("a", "mutex /locks/a").await];
     for peer in &mut peers {
@@ -115,13 +106,13 @@ pub(crate) async fn a_cohort_lets_others_in(generation: Generation) {
     let stage = Stage::set(generation).await;
     let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
     let client = stage.client("rust").await;
-    let options = LockOptions::new().cohort(50).cohort_time(Duration::from_millis(50));
+    let options = LockOptions::new().cohort(50).cohort_time(ms(50));
     let mutex = InterProcessMutex::new(&client, PATH).unwrap().with_options(options).unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
     let tasks = (0..4).map(|_| {
         let (mutex, is_over) = (mutex.clone(), is_over.clone());
         tokio::spawn(async move {
-            while !is_over.load(Ordering::Relaxed) {
+            while !is_over.load(SeqCst) {
                 let guard = mutex.acquire().await.unwrap();
                 assert!(guard.is_valid());
                 guard.release().await.unwrap();
@@ -137,7 +128,7 @@ pub(crate) async fn a_cohort_lets_others_in(generation: Generation) {
             peer.call("release").await;
         }
     }
-    is_over.store(true, Ordering::Relaxed);
+    is_over.store(true, SeqCst);
     for task in tasks {
         within(task).await.unwrap();
     }
@@ -198,13 +189,13 @@ pub(crate) async fn mutex_outlives_the_death_of_others(generation: Generation) {
     line.enters(Contender::peer("python a", python.open("a", open).await)).await;
     line.enters(Contender::peer("java b", java.open("b", open).await)).await;
     line.only_holders_are(&[]).await;
-    wire.cut();
+    cut_off(&wire);
     line.only_holders_are(&["java a"]).await;
     queue_of(&stage.zookeeper, PATH, 3).await;
     line.releases("java a").await;
     line.only_holders_are(&["python a"]).await;
     // Back to life, what it held is lost, and what it waited for it gets after all that are there.
-    wire.mend();
+    mend(&wire);
     queue_of(&stage.zookeeper, PATH, 3).await;
     assert!(matches!(within(guard.release()).await, Err(Error::LockLost { .. })));
     line.releases("python a").await;

@@ -1,16 +1,6 @@
 //! Kept nodes and groups.
 
-use std::time::Duration;
-
-use zk_recipes::Error;
-use zk_recipes::nodes::{
-    Group, Members, NodeMode, NodeState, PersistentNode, PersistentNodeOptions, PersistentTtlNode,
-    PersistentTtlNodeOptions,
-};
-
-use crate::installed::Generation;
-use crate::interop::stage::Stage;
-use crate::support::{children, eventually, queue_of, within};
+use crate::interop::prelude::*;
 
 const PATH: &str = "/kept/a";
 
@@ -66,7 +56,7 @@ pub(crate) async fn numbered_nodes_have_names_of_one_form(generation: Generation
 
 pub(crate) async fn nodes_with_a_ttl_are_kept_by_both(generation: Generation) {
     /// Long enough for a busy machine to touch the node in time.
-    const TTL: Duration = Duration::from_secs(2);
+    const TTL: Duration = secs(2);
     let stage = Stage::set_with_ttl_nodes(generation).await;
     let (java, client) = (stage.curator("java").await, stage.client("rust").await);
     let opening = format!("node {PATH} ttl={} data=both", TTL.as_millis());

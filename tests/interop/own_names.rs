@@ -1,14 +1,8 @@
 //! kazoo under its own node names, which this library recognises and Curator does not. kazoo must be told to recognise
 //! ours.
 
-use zk_recipes::{InterProcessMutex, LeaderObserver, ReadWriteLock};
-
-use crate::installed::Generation;
-use crate::interop::candidate::{PATH, Recipe, id, ids};
-use crate::interop::line::{Contender, Line};
+use crate::interop::prelude::*;
 use crate::interop::read_write::{Trier, assert_only_readers_share};
-use crate::interop::stage::{Stage, data_of};
-use crate::support::queue_of;
 
 pub(crate) async fn kazoo_keeps_its_own_names(generation: Generation) {
     let stage = Stage::set(generation).await;

@@ -1,12 +1,6 @@
 //! `ReadWriteLock`.
 
-use zk_recipes::{Client, Error, LockGuard, Owner, ReadWriteLock};
-
-use crate::installed::Generation;
-use crate::interop::line::{Contender, Line};
-use crate::interop::peer::Actor;
-use crate::interop::stage::{Stage, data_of};
-use crate::support::{queue_of, within};
+use crate::interop::prelude::*;
 
 const PATH: &str = "/rw";
 const OPEN: &str = "rw /rw";
@@ -206,9 +200,9 @@ pub(crate) async fn read_write_outlives_the_death_of_others(generation: Generati
     line.enters(Contender::peer_on("java reads 2", java.open("r2", OPEN).await, "read")).await;
     line.enters(Contender::peer_on("java writes", java.open("w", OPEN).await, "write")).await;
     line.only_holders_are(&[]).await;
-    wire.cut();
+    cut_off(&wire);
     line.only_holders_are(&["java reads", "java reads 2"]).await;
-    wire.mend();
+    mend(&wire);
     queue_of(&stage.zookeeper, PATH, 4).await;
     assert!(matches!(within(guard.release()).await, Err(Error::LockLost { .. })));
     line.releases("java reads").await;

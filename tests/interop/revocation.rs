@@ -1,12 +1,6 @@
 //! Asking a holder to give a lock up, and taking it.
 
-use zk_recipes::{Client, InterProcessMutex, ReadWriteLock, operate};
-
-use crate::installed::Generation;
-use crate::interop::line::{Contender, Line};
-use crate::interop::peer::Actor;
-use crate::interop::stage::{Stage, data_of};
-use crate::support::{queue_of, within};
+use crate::interop::prelude::*;
 
 const PATH: &str = "/revocable";
 

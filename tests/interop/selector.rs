@@ -3,14 +3,9 @@
 use std::convert::Infallible;
 
 use tokio::sync::mpsc;
-use zk_recipes::{LeaderSelector, Leadership};
 
-use crate::installed::Generation;
-use crate::interop::candidate::{PATH, Recipe, id, ids};
 use crate::interop::election;
-use crate::interop::line::Contender;
-use crate::interop::stage::Stage;
-use crate::support::{queue_of, within};
+use crate::interop::prelude::*;
 
 pub(crate) async fn selectors_lead_in_order(generation: Generation) {
     let stage = Stage::set(generation).await;

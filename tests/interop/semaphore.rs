@@ -1,15 +1,8 @@
 //! `Semaphore`, and the `SharedCount` that can limit it.
 
-use std::time::Duration;
-
 use tokio::sync::Mutex;
-use zk_recipes::shared::SharedCount;
-use zk_recipes::{Client, LockGuard, LockOptions, Semaphore};
 
-use crate::installed::Generation;
-use crate::interop::line::{Contender, Line};
-use crate::interop::stage::{Stage, data_of};
-use crate::support::{answered, eventually, queue_of};
+use crate::interop::prelude::*;
 
 const PATH: &str = "/semaphore";
 const OPEN: &str = "semaphore /semaphore permits=3";
@@ -51,7 +44,7 @@ pub(crate) async fn semaphore_is_shared(generation: Generation) {
     let mut java_b = java.open("b", OPEN).await;
     let mut python_b = python.open("b", OPEN).await;
     assert!(semaphore.try_acquire().await.unwrap().is_none());
-    let tried = answered(async || semaphore.try_acquire_for(Duration::from_millis(300)).await);
+    let tried = answered(async || semaphore.try_acquire_for(ms(300)).await);
     assert!(tried.await.is_none());
     assert_eq!(java_b.call("try 300").await, "false");
     assert_eq!(python_b.call("try 300").await, "false");
@@ -72,8 +65,7 @@ pub(crate) async fn semaphore_is_shared(generation: Generation) {
         guard.release().await.unwrap();
     }
     java_a.call("acquire 2").await;
-    let tried =
-        answered(async || semaphore.many(1).unwrap().try_acquire_for(Duration::from_millis(300)).await);
+    let tried = answered(async || semaphore.many(1).unwrap().try_acquire_for(ms(300)).await);
     assert!(tried.await.is_none());
     assert_eq!(python_a.call("try 0").await, "false");
     guard.release().await.unwrap();
@@ -147,10 +139,10 @@ pub(crate) async fn semaphore_outlives_the_death_of_others(generation: Generatio
     line.enters(ours("doomed rust", &doomed_client, 3)).await;
     line.enters(Contender::peer_on("java", java.open("a", OPEN).await, "2")).await;
     line.only_holders_are(&[]).await;
-    wire.cut();
+    cut_off(&wire);
     line.only_holders_are(&["java"]).await;
     queue_of(&stage.zookeeper, LEASES, 2).await;
-    wire.mend();
+    mend(&wire);
     queue_of(&stage.zookeeper, GATE, 1).await;
     line.releases("java").await;
     line.only_holders_are(&["doomed rust"]).await;

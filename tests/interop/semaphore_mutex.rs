@@ -1,13 +1,6 @@
 //! `SemaphoreMutex`.
 
-use std::time::Duration;
-
-use zk_recipes::{Client, SemaphoreMutex};
-
-use crate::installed::Generation;
-use crate::interop::line::{Contender, Line};
-use crate::interop::stage::Stage;
-use crate::support::{answered, queue_of};
+use crate::interop::prelude::*;
 
 const PATH: &str = "/semaphore-mutex";
 const OPEN: &str = "semaphore_mutex /semaphore-mutex";
@@ -37,7 +30,7 @@ pub(crate) async fn semaphore_mutex_excludes_in_order(generation: Generation) {
     for peer in [&mut java_a, &mut python_a] {
         peer.call("acquire").await;
         assert!(mutex.try_acquire().await.unwrap().is_none());
-        let tried = answered(async || mutex.try_acquire_for(Duration::from_millis(300)).await);
+        let tried = answered(async || mutex.try_acquire_for(ms(300)).await);
         assert!(tried.await.is_none());
         peer.call("release").await;
     }
@@ -66,7 +59,7 @@ pub(crate) async fn semaphore_mutex_excludes_in_order(generation: Generation) {
     line.releases("python").await;
     line.only_holders_are(&["doomed rust"]).await;
     let lost = line.remove("doomed rust");
-    wire.cut();
+    cut_off(&wire);
     line.is_served_in_order().await;
     drop(lost);
     queue_of(&stage.zookeeper, LEASES, 0).await;

@@ -1,21 +1,14 @@
 //! What a scenario plays on: a server of one generation, and all kinds of clients of it.
 
-use std::time::Duration;
-
-use zk_recipes::{Client, ClientBuilder, Participant};
-use zookeeper_client as zk;
-
-use crate::installed::{Generation, Peers};
-use crate::interop::peer::Peer;
-use crate::interop::wire::Wire;
+use crate::interop::prelude::*;
+use crate::support;
 use crate::support::server::ServerBuilder;
-use crate::support::{self, Server};
 
 /// A session that is not meant to end: long enough for a busy machine.
-const LASTING: Duration = Duration::from_secs(30);
-const REAPING: Duration = Duration::from_millis(20);
+const LASTING: Duration = secs(30);
+const REAPING: Duration = ms(20);
 /// A session that is, without being asked to: the time that its death takes.
-const MORTAL: Duration = Duration::from_secs(4);
+const MORTAL: Duration = secs(4);
 
 pub(crate) struct Stage {
     peers: Peers,
@@ -79,9 +72,9 @@ impl Stage {
     }
 
     /// A client of ours that dies when the wire is cut.
-    pub(crate) async fn mortal_client(&self, identity: &str) -> (Client, Wire) {
-        let wire = Wire::to(&self.server).await;
-        (builder(MORTAL, identity).connect(wire.connect_string()).await.unwrap(), wire)
+    pub(crate) async fn mortal_client(&self, identity: &str) -> (Client, FaultProxy) {
+        let wire = FaultProxy::start(self.server.connect_string()).await.unwrap();
+        (builder(MORTAL, identity).connect(&wire.connect_string()).await.unwrap(), wire)
     }
 }
 

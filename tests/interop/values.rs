@@ -2,20 +2,10 @@
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use futures_util::future::{join, join_all, try_join_all};
 use tokio::sync::Mutex;
-use tokio::time::sleep;
-use zk_recipes::Error;
-use zk_recipes::atomic::{AtomicOptions, CachedAtomicLong, DistributedAtomicLong, DistributedAtomicValue};
-use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
-use zk_recipes::testing::{Fate, FaultProxy, Request};
 
-use crate::installed::Generation;
-use crate::interop::peer::Actor;
-use crate::interop::stage::Stage;
-use crate::support::{connect_through, eventually, within};
+use crate::interop::prelude::*;
 
 /// Waits until Curator has heard of a change.
 async fn sees(actor: Actor, value: &str) -> Actor {
@@ -134,7 +124,7 @@ pub(crate) async fn nothing_is_lost_when_all_count(generation: Generation) {
         ("atomic_long /number", AtomicOptions::new()),
         ("atomic_long /number lock=/lock", AtomicOptions::new().promoted_to_lock("/lock")),
     ] {
-        let options = options.timeout(Duration::from_secs(60));
+        let options = options.timeout(secs(60));
         let number = DistributedAtomicLong::new(&client, "/number").unwrap().with_options(&options).unwrap();
         let peers = [format!("a{all}"), format!("b{all}")];
         let mut peers = join_all(peers.iter().map(|name| java.open(name, open))).await;
@@ -190,7 +180,7 @@ pub(crate) async fn nothing_is_lost_or_done_twice_beside_curator(generation: Gen
             while !is_over.get() {
                 made.extend(change_theirs(&mut peer, kind).await);
                 // So that ours get on, too.
-                sleep(Duration::from_millis(5)).await;
+                sleep(ms(5)).await;
             }
             made
         }));

@@ -1,21 +1,22 @@
 //! Jobs whose clocks are wrong for a while, and that have missed much.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::{Duration, SystemTime};
 
-use crate::jobs::fleet::*;
-use crate::support::*;
 use tokio::time::Instant;
-use zk_recipes::job::{ClockDifference, JobOptions, JobRun, JobState, MissedRuns, ScheduledJob};
-use zk_recipes::testing::{ManualClock, MemoryServer};
-use zk_recipes::{Client, Error, LeaderRole, LeaderState};
 
-const HOUR: Duration = Duration::from_secs(3600);
-const YEAR: Duration = Duration::from_secs(365 * 86_400);
+use super::*;
+
+const HOUR: Duration = secs(3600);
+const YEAR: Duration = secs(365 * 86_400);
+
+async fn server_in_memory() -> (MemoryServer, Client) {
+    let server = MemoryServer::start().unwrap();
+    let client = client_of(&server).await;
+    (server, client)
+}
 
 async fn client_of(server: &MemoryServer) -> Client {
-    let builder = Client::builder().session_timeout(Duration::from_secs(10));
+    let builder = Client::builder().session_timeout(secs(10));
     builder.connect(&server.connect_string()).await.unwrap()
 }
 
@@ -95,8 +96,7 @@ async fn a_leader_whose_clock_is_far_ahead_puts_nothing_into_the_future() {
 /// Its clock may be right, and that of the servers behind.
 #[tokio::test]
 async fn a_leader_whose_clock_is_not_that_of_the_servers_does_not_mend_the_record() {
-    let server = MemoryServer::start().unwrap();
-    let client = client_of(&server).await;
+    let (_server, client) = server_in_memory().await;
     let (log, clock) = (Log::default(), ManualClock::new(SystemTime::now() + YEAR));
     let first = quick(&client, &clock, JobOptions::new(), 0, &log);
     waits(&first).await;
@@ -134,30 +134,10 @@ async fn a_record_from_the_future_is_mended() {
     }
 }
 
-#[tokio::test]
-async fn a_clock_that_is_set_in_the_middle_of_a_term_ends_it() {
-    let server = MemoryServer::start().unwrap();
-    let client = client_of(&server).await;
-    let (log, now) = (Log::default(), SystemTime::now());
-    let clock = ManualClock::new(now);
-    let job = quick(&client, &clock, strict(), 0, &log);
-    for (number, wrong) in (1..).zip([now + YEAR, now - YEAR]) {
-        waits(&job).await;
-        clock.set(wrong);
-        refuses(&job).await;
-        assert_eq!(log.begun().len(), number - 1);
-        clock.set(now + (number as u32 - 1) * PERIOD);
-        waits(&job).await;
-        clock.advance(PERIOD);
-        has_run(&job, number as u64).await;
-    }
-}
-
 /// The leader waits for a run, and wakes when the next ones are due as well.
 #[tokio::test]
 async fn a_run_that_was_waited_for_is_not_missed() {
-    let server = MemoryServer::start().unwrap();
-    let client = client_of(&server).await;
+    let (_server, client) = server_in_memory().await;
     let (clock, log) = (ManualClock::new(noon()), Log::default());
     let job = quick(&client, &clock, JobOptions::new().missed_runs(MissedRuns::Skip), 0, &log);
     for number in 1..=3 {
@@ -170,8 +150,7 @@ async fn a_run_that_was_waited_for_is_not_missed() {
 
 #[tokio::test]
 async fn a_clock_that_was_ahead_for_a_moment_stops_no_job() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     let (clock, log) = (ManualClock::new(noon()), Log::default());
     let job = quick(&client, &clock, JobOptions::new().missed_runs(MissedRuns::Skip), 0, &log);
     waits(&job).await;
@@ -189,15 +168,14 @@ async fn a_clock_that_was_ahead_for_a_moment_stops_no_job() {
 
 #[tokio::test]
 async fn a_clock_beyond_the_end_of_the_calendar_stops_no_job() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     let clock = ManualClock::new(noon());
     let skip = JobOptions::new().missed_runs(MissedRuns::Skip).clock(&clock);
     let work = |_| async { Ok::<(), Error>(()) };
     let job = ScheduledJob::by_cron(&client, PATH, "* * * * *", skip, work).unwrap();
     waits(&job).await;
     // The year 5001, which the schedule does not know. The first run is due, too.
-    clock.set(SystemTime::UNIX_EPOCH + Duration::from_secs(3031 * 31_556_952));
+    clock.set(SystemTime::UNIX_EPOCH + secs(3031 * 31_556_952));
     waits_for(&job, |record| record.next_run.is_none()).await;
     clock.set(noon());
     waits_for(&job, |record| record.next_run == Some(due(2))).await;
@@ -208,8 +186,7 @@ async fn a_clock_beyond_the_end_of_the_calendar_stops_no_job() {
 /// While the leader makes up for ten thousand runs, everything else goes on, and it does not look for them each time.
 #[tokio::test]
 async fn a_large_backlog_blocks_no_runtime() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     let clock = ManualClock::new(noon());
     let count = Arc::new(AtomicUsize::new(0));
     let counted = count.clone();
@@ -223,10 +200,10 @@ async fn a_large_backlog_blocks_no_runtime() {
     clock.advance(20_000 * PERIOD);
     let (mut longest, mut stalls, mut last) = (Duration::ZERO, Duration::ZERO, Instant::now());
     while count.load(SeqCst) < 30 {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::time::sleep(ms(1)).await;
         let stall = last.elapsed();
         (longest, stalls, last) = (longest.max(stall), stalls + stall, Instant::now());
     }
-    assert!(longest < Duration::from_secs(2), "it stood still for {longest:?}");
-    assert!(stalls < Duration::from_secs(8), "the first 30 runs took {stalls:?}");
+    assert!(longest < secs(2), "it stood still for {longest:?}");
+    assert!(stalls < secs(8), "the first 30 runs took {stalls:?}");
 }

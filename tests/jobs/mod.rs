@@ -5,4 +5,6 @@ mod fleet;
 mod probes;
 mod runs;
 
-use crate::support::within;
+use self::fleet::*;
+use crate::recipes::stage::{server_and_client, server_and_clients};
+use crate::support::prelude::*;

@@ -1,13 +1,8 @@
 //! What watchers and probes see of a job, and do to it.
 
-use std::time::Duration;
-
-use crate::jobs::fleet::*;
-use crate::support::*;
 use tokio::time::Instant;
-use zk_recipes::job::{JobOptions, JobState};
-use zk_recipes::testing::ManualClock;
-use zk_recipes::{Error, LeaderRole};
+
+use super::*;
 
 /// What `match` borrows lives to its end, here on the only thread of the job.
 #[test]
@@ -25,7 +20,7 @@ fn a_borrow_of_its_state_stops_no_job() {
             match &job.watch_state().get() {
                 JobState::Waiting(_) => {
                     clock.advance(PERIOD);
-                    eventually("it runs", || async { (!log.begun().is_empty()).then_some(()) }).await;
+                    until("it runs", || !log.begun().is_empty()).await;
                     job.close().await.unwrap();
                 }
                 other => panic!("{other:?}"),
@@ -39,8 +34,7 @@ fn a_borrow_of_its_state_stops_no_job() {
 /// The task of the job has had no chance to notice, as after a pause of the process.
 #[tokio::test]
 async fn a_job_leads_only_while_its_candidate_does() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, client) = server_and_client().await;
     let (clock, log) = (ManualClock::new(noon()), Log::of_evicted());
     let (job, _end) = slow(&client, &clock, JobOptions::new(), 0, &log);
     waits(&job).await;
@@ -56,7 +50,7 @@ async fn a_job_leads_only_while_its_candidate_does() {
             break health;
         }
         assert!(begun.elapsed() < BOUND, "it leads for ever");
-        std::thread::sleep(Duration::from_millis(1));
+        std::thread::sleep(ms(1));
     };
     assert_eq!(health.state, JobState::Standby, "{:?}", health.leader);
 }

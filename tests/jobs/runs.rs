@@ -1,56 +1,27 @@
 //! What a job does if all goes well.
 
-use std::time::Duration;
-
-use crate::jobs::fleet::*;
-use crate::support::*;
-use zk_recipes::job::{JobOptions, JobRun, JobState, MissedRuns, RunOutcome, ScheduledJob, UnfinishedRun};
-use zk_recipes::testing::{FaultProxy, ManualClock, Request};
-use zk_recipes::{Client, Error, LeaderOptions, LeaderRole};
+use super::*;
 
 #[tokio::test]
-async fn one_of_five_runs_it_once_per_period() {
-    let server = empty_server().await;
-    let clients: [Client; 5] = connect_many(&server).await;
+async fn a_run_is_recorded() {
+    let (server, client) = server_and_client().await;
     let (clock, log) = (ManualClock::new(noon()), Log::default());
-    let job = |by: usize| quick(&clients[by], &clock, JobOptions::new(), by, &log);
-    let jobs: Vec<ScheduledJob> = (0..5).map(job).collect();
-    for number in 1..=20 {
-        let leader = leader(&jobs).await;
+    let job = quick(&client, &clock, JobOptions::new(), 0, &log);
+    waits(&job).await;
+    for number in 1..=3 {
         assert_eq!(log.runs().len(), number - 1);
         clock.advance(PERIOD);
-        let record = has_run(&jobs[leader], number as u64).await;
-        assert_eq!(record.next_run, Some(due(number as u32 + 1)));
-        match number % 3 {
-            0 => jobs[leader].interrupt_leadership(),
-            // The others have looked at the clock, too.
-            1 => clock.advance(Duration::from_secs(1)),
-            _ => clock.set(due(number as u32)),
-        }
-        if number % 3 == 0 {
-            eventually("it stands down", || async {
-                (jobs[leader].health().state == JobState::Standby).then_some(())
-            })
-            .await;
-        }
+        has_run(&job, number as u64).await;
     }
-    let expected: Vec<_> = (1..=20).map(|number| (number, number as u32, 1)).collect();
-    assert_eq!(log.runs(), expected);
-    let begun = log.begun();
-    assert!(begun.is_sorted_by_key(|it| it.token));
-    let by: std::collections::HashSet<usize> = begun.iter().map(|it| it.by).collect();
-    assert_eq!(by.len(), 5, "each has led: {begun:?}");
-
-    let record = jobs[0].record().await.unwrap().unwrap();
+    assert_eq!(log.runs(), [(1, 1, 1), (2, 2, 1), (3, 3, 1)]);
+    let record = job.record().await.unwrap().unwrap();
     let last = record.last_run.unwrap();
-    assert_eq!((last.number, last.outcome, last.attempt), (20, RunOutcome::Done, 1));
-    assert_eq!((last.scheduled_at, record.next_run), (due(20), Some(due(21))));
+    assert_eq!((last.number, last.outcome, last.attempt), (3, RunOutcome::Done, 1));
+    assert_eq!((last.scheduled_at, record.next_run), (due(3), Some(due(4))));
     assert_eq!((record.unfinished, record.since, &*record.schedule), (0, noon(), "every 60s"));
     assert!(last.begun_at.is_some() && last.took.is_some());
-    for job in &jobs {
-        job.close().await.unwrap();
-        assert_eq!(job.health().leader.role, LeaderRole::Closed);
-    }
+    job.close().await.unwrap();
+    assert_eq!(job.health().leader.role, LeaderRole::Closed);
     let zookeeper = bystander(&server).await;
     assert_eq!(children(&zookeeper, PATH).await.len(), 2, "the election and the record");
     queue_of(&zookeeper, ELECTION, 0).await;
@@ -118,8 +89,7 @@ async fn missed_runs_are_made_up_for_as_told() {
 /// A run that takes longer than a period: what becomes due meanwhile is missed.
 #[tokio::test]
 async fn runs_never_overlap() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (server, client) = server_and_client().await;
     for missed in [MissedRuns::Skip, MissedRuns::RunOnce] {
         let (clock, log) = (ManualClock::new(noon()), Log::default());
         let (job, end) = slow(&client, &clock, JobOptions::new().missed_runs(missed), 0, &log);
@@ -152,8 +122,7 @@ async fn runs_never_overlap() {
 /// The next run is that of another process.
 #[tokio::test]
 async fn a_run_that_fails_or_panics_has_ended() {
-    let server = empty_server().await;
-    let (one, two) = (connect(&server).await, connect(&server).await);
+    let (_server, [one, two]) = server_and_clients().await;
     let (clock, log) = (ManualClock::new(noon()), Log::default());
     let repeating = || JobOptions::new().unfinished_run(UnfinishedRun::Repeat(5));
     let noted = log.clone();
@@ -175,10 +144,7 @@ async fn a_run_that_fails_or_panics_has_ended() {
     for (run, message) in (1..).zip(messages) {
         while leader(&jobs).await != 0 {
             jobs[1].interrupt_leadership();
-            eventually("it stands down", || async {
-                (jobs[1].health().state == JobState::Standby).then_some(())
-            })
-            .await;
+            until("it stands down", || jobs[1].health().state == JobState::Standby).await;
         }
         let mut election = jobs[0].watch_leader();
         clock.advance(PERIOD);
@@ -198,9 +164,8 @@ async fn a_run_that_fails_or_panics_has_ended() {
 /// No process begins a run sooner than that after another one, whatever its clock says.
 #[tokio::test]
 async fn clocks_that_differ_do_not_run_it_twice() {
-    const AT_LEAST: Duration = Duration::from_secs(2);
-    let server = empty_server().await;
-    let (one, two) = (connect(&server).await, connect(&server).await);
+    const AT_LEAST: Duration = secs(2);
+    let (_server, [one, two]) = server_and_clients().await;
     let log = Log::default();
     // By the second clock the next run is due just when the first has run the one before.
     let (right, ahead) = (ManualClock::new(noon()), ManualClock::new(noon() + PERIOD));
@@ -222,7 +187,7 @@ async fn clocks_that_differ_do_not_run_it_twice() {
     let passed = begun.elapsed();
     assert_eq!(log.runs(), [(1, 1, 1), (2, 2, 1)]);
     let begun_at = record.last_run.unwrap().begun_at.expect("it is over");
-    assert!(passed + Duration::from_millis(500) >= AT_LEAST, "{passed:?}, at {begun_at:?}");
+    assert!(passed + ms(500) >= AT_LEAST, "{passed:?}, at {begun_at:?}");
 
     // A clock that is behind does not repeat what is done.
     let late = ManualClock::new(noon());
@@ -240,8 +205,7 @@ async fn clocks_that_differ_do_not_run_it_twice() {
 
 #[tokio::test]
 async fn who_is_not_eligible_runs_nothing() {
-    let server = empty_server().await;
-    let (one, two) = (connect(&server).await, connect(&server).await);
+    let (_server, [one, two]) = server_and_clients().await;
     let (clock, log) = (ManualClock::new(noon()), Log::default());
     let eligible = tokio::sync::watch::Sender::new(true);
     let leader = LeaderOptions::new().eligible_while(eligible.subscribe());
@@ -252,17 +216,13 @@ async fn who_is_not_eligible_runs_nothing() {
     waits(&second).await;
     clock.advance(PERIOD);
     has_run(&second, 1).await;
-    eventually("the first is not eligible", async || {
-        (first.health().leader.role == LeaderRole::Ineligible).then_some(())
-    })
-    .await;
+    until("the first is not eligible", || first.health().leader.role == LeaderRole::Ineligible).await;
     assert_eq!(log.begun()[0].by, 1);
 }
 
 #[tokio::test]
 async fn what_cannot_be_scheduled_is_refused() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
+    let (_server, client) = server_and_client().await;
     let start = |path: &str, period, options| {
         ScheduledJob::every(&client, path, period, options, |_| async { Ok::<(), Error>(()) }).map(drop)
     };
@@ -286,9 +246,8 @@ async fn what_cannot_be_scheduled_is_refused() {
 /// At half past two in the night, in UTC.
 #[tokio::test]
 async fn a_cron_expression_is_a_schedule() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    let midnight = std::time::SystemTime::UNIX_EPOCH + Duration::from_secs(20_000 * 86_400);
+    let (_server, client) = server_and_client().await;
+    let midnight = std::time::SystemTime::UNIX_EPOCH + secs(20_000 * 86_400);
     let clock = ManualClock::new(midnight);
     let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
     let options = JobOptions::new().clock(&clock);
@@ -297,11 +256,11 @@ async fn a_cron_expression_is_a_schedule() {
         async move { told.send(run.scheduled_at()) }
     })
     .unwrap();
-    let due = midnight + Duration::from_secs(9_000);
+    let due = midnight + secs(9_000);
     let record = waits(&job).await;
     assert_eq!((record.next_run, &*record.schedule), (Some(due), "cron 30 2 * * *"));
     clock.set(due);
     assert_eq!(within(tells.recv()).await, Some(due));
     let record = has_run(&job, 1).await;
-    assert_eq!(record.next_run, Some(due + Duration::from_secs(86_400)));
+    assert_eq!(record.next_run, Some(due + secs(86_400)));
 }

@@ -1,12 +1,8 @@
 //! Candidates that stand only while they are eligible, and what probes see of them.
 
-use crate::leader::{PATH, server_with_clients, until_asked};
-use crate::support::*;
 use tokio::sync::{mpsc, watch};
-use zk_recipes::{
-    Client, CloseMode, ConnectionState, Error, LeaderLatch, LeaderOptions, LeaderRole, LeaderSelector,
-    LeaderState, Leadership, LossReason,
-};
+
+use super::*;
 
 fn latch(client: &Client, eligible: &watch::Sender<bool>) -> LeaderLatch {
     let options = LeaderOptions::new().eligible_while(eligible.subscribe());
@@ -14,7 +10,7 @@ fn latch(client: &Client, eligible: &watch::Sender<bool>) -> LeaderLatch {
 }
 
 async fn becomes(latch: &LeaderLatch, role: LeaderRole) {
-    eventually(&format!("{role:?}"), || async { (latch.health().role == role).then_some(()) }).await;
+    until(&format!("{role:?}"), || latch.health().role == role).await;
 }
 
 #[tokio::test]
@@ -71,8 +67,7 @@ async fn a_leader_that_is_not_eligible_any_more_resigns() {
     let next = eventually("the other one leads", || async { other.leadership() }).await;
     assert_eq!(within(term.lost()).await, LossReason::Resigned);
     assert!(next.fencing_token() > term.fencing_token());
-    eventually("it is out", || async { (selector.health().role == LeaderRole::Ineligible).then_some(()) })
-        .await;
+    until("it is out", || selector.health().role == LeaderRole::Ineligible).await;
     assert_eq!(queue_of(&zookeeper, PATH, 1).await.len(), 1);
 
     eligible.send_replace(true);
@@ -81,31 +76,6 @@ async fn a_leader_that_is_not_eligible_any_more_resigns() {
     assert_eq!(within(tells.recv()).await, Some("leads"));
     selector.close().await.unwrap();
     other.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn who_waits_leaves_the_queue_and_goes_to_its_end_later() {
-    let (server, clients) = server_with_clients::<3>().await;
-    let zookeeper = bystander(&server).await;
-    let first = LeaderLatch::start(&clients[0], PATH, LeaderOptions::new()).unwrap();
-    within(first.await_leadership()).await.unwrap();
-    let eligible = watch::Sender::new(true);
-    let second = latch(&clients[1], &eligible);
-    queue_of(&zookeeper, PATH, 2).await;
-    let third = LeaderLatch::start(&clients[2], PATH, LeaderOptions::new().id("third")).unwrap();
-    queue_of(&zookeeper, PATH, 3).await;
-
-    eligible.send_replace(false);
-    queue_of(&zookeeper, PATH, 2).await;
-    becomes(&second, LeaderRole::Ineligible).await;
-    eligible.send_replace(true);
-    queue_of(&zookeeper, PATH, 3).await;
-    first.close(CloseMode::Silent).await.unwrap();
-    within(third.await_leadership()).await.unwrap();
-    assert!(!second.has_leadership());
-    third.close(CloseMode::Silent).await.unwrap();
-    within(second.await_leadership()).await.unwrap();
-    second.close(CloseMode::Silent).await.unwrap();
 }
 
 #[tokio::test]

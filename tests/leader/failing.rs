@@ -1,12 +1,6 @@
 //! What becomes of a candidate whose work fails in unusual ways.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
-
-use crate::leader::{PATH, server_with_clients};
-use crate::support::*;
-use zk_recipes::{Error, LeaderOptions, LeaderRole, LeaderSelector, operate};
+use super::*;
 
 /// What a panic throws may panic as well when it is dropped.
 struct Bomb;
@@ -34,7 +28,7 @@ async fn a_panic_within_a_panic_ends_no_selector() {
         }
     })
     .unwrap();
-    eventually("it leads again", || async { (terms.load(SeqCst) > 1).then_some(()) }).await;
+    until("it leads again", || terms.load(SeqCst) > 1).await;
 }
 
 /// A term that is lost while it is being resigned, and whose work cannot be stopped.
@@ -47,13 +41,13 @@ async fn since_when_a_leader_that_was_to_resign_does_not_lead() {
     let worker = tokio::runtime::Builder::new_multi_thread().worker_threads(1).build().unwrap();
     let selector = {
         let _inside = worker.enter();
-        let options = LeaderOptions::new().grace(Duration::from_millis(50));
+        let options = LeaderOptions::new().grace(ms(50));
         LeaderSelector::start(&client, PATH, options, move |_| {
             let (over, begun) = (over.clone(), begun.clone());
             async move {
                 begun.store(true, SeqCst);
                 while !over.load(SeqCst) {
-                    std::thread::sleep(Duration::from_millis(10));
+                    std::thread::sleep(ms(10));
                 }
                 Ok::<(), Error>(())
             }
@@ -63,15 +57,15 @@ async fn since_when_a_leader_that_was_to_resign_does_not_lead() {
     eventually("it works", || async { busy.load(SeqCst).then_some(()) }).await;
     selector.interrupt_leadership();
     let role_is = async |role| {
-        eventually(&format!("{role:?}"), || async { (selector.health().role == role).then_some(()) }).await;
+        until(&format!("{role:?}"), || selector.health().role == role).await;
     };
     role_is(LeaderRole::Resigning).await;
     operate::force_release(&near, PATH).await.unwrap();
     role_is(LeaderRole::Candidate).await;
     // The candidate itself may notice a moment later.
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(ms(300)).await;
     let since = selector.health().since;
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    tokio::time::sleep(ms(300)).await;
     let health = selector.health();
     is_over.store(true, SeqCst);
     assert_eq!((health.role, health.since), (LeaderRole::Candidate, since));

@@ -5,9 +5,7 @@ mod eligibility;
 mod failing;
 mod trouble;
 
-use zk_recipes::{Client, Error, LeaderLatch, LeaderOptions, Leadership};
-
-use crate::support::*;
+use crate::support::prelude::*;
 
 /// The path of most elections.
 const PATH: &str = "/leaders/a";

@@ -1,14 +1,6 @@
 //! Elections in trouble: wiped servers, candidates that are alike, and the ends of clients and sessions.
 
-use std::time::Duration;
-
-use crate::leader::{PATH, leading, server_with_clients};
-use crate::support::*;
-use zk_recipes::{
-    Client, CloseMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderState, LossReason,
-    Observation,
-};
-use zookeeper_client as zk;
+use super::*;
 
 fn latch(client: &Client) -> LeaderLatch {
     LeaderLatch::start(client, PATH, LeaderOptions::new()).unwrap()
@@ -19,7 +11,7 @@ fn latch(client: &Client) -> LeaderLatch {
 #[ignore = "needs a real ZooKeeper"]
 async fn a_wiped_server_has_a_leader_again() {
     let mut server = empty_server().await;
-    let builder = Client::builder().session_timeout(Duration::from_secs(3));
+    let builder = Client::builder().session_timeout(secs(3));
     let clients = [
         builder.clone().connect(&server.connect_string()).await.unwrap(),
         builder.connect(&server.connect_string()).await.unwrap(),
@@ -39,7 +31,7 @@ async fn a_wiped_server_has_a_leader_again() {
     let zookeeper = bystander(&server).await;
     queue_of(&zookeeper, PATH, 2).await;
     let is_leading = || [&first, &second].map(LeaderLatch::has_leadership);
-    eventually("one leads", || async { (is_leading() != [false; 2]).then_some(()) }).await;
+    until("one leads", || is_leading() != [false; 2]).await;
     assert_ne!(is_leading(), [true; 2]);
     let token = first.leader().await.unwrap().unwrap().fencing_token();
     let is_seen = |seen: &Observation| matches!(seen, Observation::Leader(it) if it.fencing_token() == token);

@@ -4,5 +4,12 @@ mod barriers;
 mod cache;
 mod discovery;
 mod nodes;
-mod stage;
+pub(crate) mod stage;
 mod values;
+
+/// What all tests of recipes are told with.
+mod prelude {
+    pub(crate) use super::stage::*;
+    pub(crate) use crate::installed::{Generation, Peers};
+    pub(crate) use crate::support::prelude::*;
+}

@@ -1,10 +1,7 @@
 //! What a test begins with: a server without nodes, and who is connected to it.
 
-use zk_recipes::Client;
-use zk_recipes::testing::FaultProxy;
-use zookeeper_client as zk;
-
-use crate::support::{PooledServer, bystander, connect, connect_many, connect_through, empty_server};
+use crate::installed::{Generation, Peers};
+use crate::support::prelude::*;
 
 pub(crate) async fn server_and_client() -> (PooledServer, Client) {
     let server = empty_server().await;
@@ -47,4 +44,14 @@ pub(crate) async fn server_proxy_and_client() -> (PooledServer, FaultProxy, Clie
     let (server, proxy) = server_and_proxy().await;
     let client = connect_through(&proxy).await;
     (server, proxy, client)
+}
+
+/// A server of ZooKeeper 3.9, if it is installed.
+pub(crate) async fn server_3_9() -> Option<Server> {
+    server_3_9_with(|builder| builder).await
+}
+
+pub(crate) async fn server_3_9_with(settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Option<Server> {
+    let peers = Peers::if_installed(Generation::Current)?;
+    Some(settings(Server::builder()).class_path(peers.class_path).start().await.unwrap())
 }

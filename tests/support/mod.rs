@@ -6,6 +6,8 @@ pub mod counter;
 pub mod kinds;
 pub mod memory;
 pub mod pool;
+#[allow(unused_imports)]
+pub mod prelude;
 pub mod room;
 pub mod runtime;
 pub mod server;
@@ -35,6 +37,14 @@ pub use self::watches::{
 
 /// What must happen, happens within this time even on a busy machine.
 pub const BOUND: Duration = Duration::from_secs(60);
+
+pub const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+pub const fn secs(secs: u64) -> Duration {
+    Duration::from_secs(secs)
+}
 
 /// How often to repeat what goes wrong by bad luck only: a tenth of `times`, or all of them if `ZK_RECIPES_THOROUGH` is set.
 pub fn repeats(times: usize) -> usize {
@@ -147,6 +157,11 @@ pub async fn connect_here(server: &Server) -> Client {
     builder.session_timeout(Duration::from_secs(10)).connect(&server.connect_string()).await.unwrap()
 }
 
+/// Options for a node with which everyone may do everything.
+pub fn anyone(mode: zk::CreateMode) -> zk::CreateOptions<'static> {
+    mode.with_acls(zk::Acls::anyone_all())
+}
+
 /// Several of them.
 pub async fn connect_many<const N: usize>(server: &Server) -> [Client; N] {
     futures_util::future::join_all((0..N).map(|_| connect(server))).await.try_into().unwrap()
@@ -228,6 +243,21 @@ pub async fn eventually<T, F: Future<Output = Option<T>>>(what: &str, mut ask: i
         }
     };
     tokio::time::timeout(BOUND, asking).await.unwrap_or_else(|_| panic!("not within {BOUND:?}: {what}"))
+}
+
+/// The same for what need not be waited for to be known.
+pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    eventually(what, || std::future::ready(is_so().then_some(()))).await;
+}
+
+/// Loses all connections, and lets nobody connect until the proxy is mended.
+pub fn cut_off(proxy: &FaultProxy) {
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+}
+
+pub fn mend(proxy: &FaultProxy) {
+    proxy.refuse_connections(false).unwrap();
 }
 
 /// Waits until there are this many children.

@@ -1,17 +1,11 @@
 //! The metrics, as an exporter shows them. It is one for the whole process, so each test has paths of its own.
 
 use std::sync::LazyLock;
-use std::time::Duration;
 
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 
-use zk_recipes::{
-    Client, CloseMode, Ensembles, InterProcessMutex, LeaderLatch, LeaderOptions, LockOptions, LossReason,
-    MultiLock, QuorumLock, Semaphore,
-};
-
 use crate::support::alone::is_alone;
-use crate::support::*;
+use crate::support::prelude::*;
 
 static EXPORTER: LazyLock<PrometheusHandle> =
     LazyLock::new(|| PrometheusBuilder::new().install_recorder().unwrap());
@@ -61,18 +55,18 @@ async fn waits_and_holds_of_a_mutex() {
     drop(again);
 
     assert!(other.try_acquire().await.unwrap().is_none());
-    assert!(answered(async || other.try_acquire_for(Duration::from_millis(20)).await).await.is_none());
+    assert!(answered(async || other.try_acquire_for(ms(20)).await).await.is_none());
     assert_eq!(waits(path, "unavailable"), 2.0);
 
     let cancelled = acquire_in_task(&other);
-    eventually("a waiter", || async { (of("waiters", path) == 1.0).then_some(()) }).await;
+    until("a waiter", || of("waiters", path) == 1.0).await;
     cancelled.abort();
-    eventually("no waiter", || async { (of("waiters", path) == 0.0).then_some(()) }).await;
+    until("no waiter", || of("waiters", path) == 0.0).await;
     assert_eq!(waits(path, "cancelled"), 1.0);
 
     let waiting = acquire_in_task(&other);
     queue_of(&bystander(&server).await, path, 2).await;
-    tokio::time::sleep(Duration::from_millis(30)).await; // so that it is a wait of that length
+    tokio::time::sleep(ms(30)).await; // so that it is a wait of that length
     guard.release().await.unwrap();
     let guard = within(waiting).await.unwrap().unwrap();
     assert_eq!((waits(path, "granted"), holds(path, "released")), (2.0, 1.0));
@@ -99,7 +93,7 @@ async fn a_failed_acquire_is_counted_as_failed() {
     let closing = measured(&server).await;
     let other = InterProcessMutex::new(&closing, "/metrics/closed").unwrap();
     let waiting = acquire_in_task(&other);
-    eventually("a waiter", || async { (of("waiters", "/metrics/closed") == 1.0).then_some(()) }).await;
+    until("a waiter", || of("waiters", "/metrics/closed") == 1.0).await;
     closing.close().await;
     within(waiting).await.unwrap().unwrap_err();
     assert_eq!(waits("/metrics/closed", "failed"), 1.0);
@@ -124,7 +118,7 @@ async fn each_hold_by_a_node_that_stays_is_counted() {
     let server = empty_server().await;
     let client = measured(&server).await;
     let path = "/metrics/lingers";
-    let options = LockOptions::new().linger(Duration::from_secs(30));
+    let options = LockOptions::new().linger(secs(30));
     let mutex = InterProcessMutex::new(&client, path).unwrap().with_options(options).unwrap();
     for _ in 0..5 {
         let guard = mutex.acquire().await.unwrap();
@@ -163,7 +157,7 @@ async fn members_and_permits_are_counted() {
     assert!(of("holders", "/metrics/quorum") >= 2.0);
     assert_eq!(waits("/metrics/quorum", "granted"), 1.0, "one wait for all members");
     guard.release().await.unwrap();
-    eventually("no hold", || async { (of("holders", "/metrics/quorum") == 0.0).then_some(()) }).await;
+    until("no hold", || of("holders", "/metrics/quorum") == 0.0).await;
 }
 
 #[tokio::test]
@@ -197,10 +191,7 @@ async fn leaders_and_their_changes_are_counted() {
     let term = within(lost.await_leadership()).await.unwrap();
     bystander(&server).await.delete(term.node_path(), None).await.unwrap();
     term.lost().await;
-    eventually("another term", || async {
-        (of("elections_total", "/metrics/latch/lost") == 2.0).then_some(())
-    })
-    .await;
+    until("another term", || of("elections_total", "/metrics/latch/lost") == 2.0).await;
     assert_eq!(of("leaders", "/metrics/latch/lost"), 1.0);
     assert_eq!(
         value("zk_recipes_losses_total", &[("lock", "/metrics/latch/lost"), ("reason", "deleted")]),
@@ -257,7 +248,7 @@ async fn whatever_the_reason_a_loss_is_counted_once() {
     let server = empty_server().await;
     let client = measured(&server).await;
     let path = "/metrics/losses";
-    let brief = LockOptions::new().max_hold(Duration::from_millis(20));
+    let brief = LockOptions::new().max_hold(ms(20));
     let mutex = InterProcessMutex::new(&client, path).unwrap();
     let losses = |reason| value("zk_recipes_losses_total", &[("lock", path), ("reason", reason)]);
 
@@ -288,9 +279,9 @@ async fn the_validity_that_no_lock_needs_is_not_measured() {
     }
     LazyLock::force(&EXPORTER);
     let server = empty_server().await;
-    let builder = Client::builder().session_timeout(Duration::from_secs(6));
+    let builder = Client::builder().session_timeout(secs(6));
     let client = connected(builder, &server.connect_string()).await;
-    tokio::time::sleep(Duration::from_secs(5)).await; // longer than it is valid without a lock
+    tokio::time::sleep(secs(5)).await; // longer than it is valid without a lock
     let mutex = InterProcessMutex::new(&client, "/metrics/validity").unwrap();
     mutex.acquire().await.unwrap().release().await.unwrap();
     assert!(value("zk_recipes_validity_left_seconds_count", &[]) >= 1.0);

@@ -1,14 +1,7 @@
 //! The metrics of the recipes other than locks.
 
-use zk_recipes::atomic::DistributedAtomicLong;
-use zk_recipes::cache::{Cache, CacheOptions};
-use zk_recipes::job::{JobOptions, JobState, ScheduledJob};
-use zk_recipes::nodes::{PersistentNode, PersistentNodeOptions};
-use zk_recipes::shared::SharedValue;
-use zk_recipes::testing::{FaultProxy, ManualClock, MemoryServer};
-
 use crate::metered::{measured, measured_at, value};
-use crate::support::*;
+use crate::support::prelude::*;
 
 #[tokio::test]
 async fn nodes_of_caches_and_what_has_them_read_again() {
@@ -29,12 +22,12 @@ async fn nodes_of_caches_and_what_has_them_read_again() {
     within(other.wait_current()).await.unwrap();
     assert_eq!(nodes(), 4.0, "those of all caches of the path");
     drop(other);
-    eventually("the other cache is gone", || async { (nodes() == 3.0).then_some(()) }).await;
+    until("the other cache is gone", || nodes() == 3.0).await;
 
     proxy.cut();
-    eventually("it is read again", || async { (resyncs() >= 1.0).then_some(()) }).await;
+    until("it is read again", || resyncs() >= 1.0).await;
     drop(cache);
-    eventually("there is no cache", || async { (nodes() == 0.0).then_some(()) }).await;
+    until("there is no cache", || nodes() == 0.0).await;
 }
 
 #[tokio::test]
@@ -75,10 +68,7 @@ async fn kept_nodes_by_their_state() {
     within(node.wait_present()).await.unwrap();
     assert_eq!((kept("present"), kept("absent")), (1.0, 0.0));
     within(node.close()).await.unwrap();
-    eventually("it is not counted", || async {
-        (kept("present") == 0.0 && kept("closed") == 0.0).then_some(())
-    })
-    .await;
+    until("it is not counted", || kept("present") == 0.0 && kept("closed") == 0.0).await;
 }
 
 #[tokio::test]
@@ -87,7 +77,7 @@ async fn jobs_that_a_wrong_clock_stops() {
     let client = measured_at(&server.connect_string()).await;
     let path = "/metrics/job";
     let refused = || value("zk_recipes_wrong_clocks_total", &[("path", path)]);
-    let hour = std::time::Duration::from_secs(3600);
+    let hour = secs(3600);
     let clock = ManualClock::new(std::time::SystemTime::UNIX_EPOCH);
     let options = JobOptions::new().clock_tolerance(hour).clock(&clock);
     let job = ScheduledJob::every(&client, path, hour, options, |_| async { Ok::<(), std::io::Error>(()) });

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fmt::Debug;
 use std::sync::{Arc, LazyLock};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::task::JoinSet;
@@ -14,17 +13,9 @@ use tracing::{Event, Instrument, Level, Subscriber};
 use tracing_subscriber::Layer;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::registry::LookupSpan;
-use zk_recipes::cache::{Cache, CacheOptions, CacheState};
-use zk_recipes::testing::MemoryServer;
-use zk_recipes::{
-    Client, CloseMode, ConnectionState, Error, InterProcessLock, InterProcessMutex, LeaderLatch,
-    LeaderOptions, LeaderSelector, LockOptions, MultiLock, ReadWriteLock, Semaphore, blocking,
-};
-
-use zookeeper_client as zk;
 
 use crate::support::alone::is_alone;
-use crate::support::*;
+use crate::support::prelude::*;
 
 type Fields = BTreeMap<String, String>;
 
@@ -139,7 +130,7 @@ async fn a_path_that_a_stranger_made_is_warned_of_once() {
     ];
     let zookeeper = alice.zookeeper().await.unwrap();
     for (path, acl) in &acls {
-        let create = zk::CreateMode::Persistent.with_acls(zk::Acls::new(acl));
+        let create = CreateMode::Persistent.with_acls(zk::Acls::new(acl));
         zookeeper.create(path, b"", &create).await.unwrap();
     }
     let hold =
@@ -219,7 +210,7 @@ async fn each_turn_of_a_node_that_stays_is_a_hold() {
     let recorder = recorder();
     let server = empty_server().await;
     let path = "/traces/lingers";
-    let options = LockOptions::new().linger(Duration::from_secs(30));
+    let options = LockOptions::new().linger(secs(30));
     let mutex = InterProcessMutex::new(&connect(&server).await, path).unwrap().with_options(options).unwrap();
     for _ in 0..3 {
         mutex.acquire().await.unwrap().release().await.unwrap();
@@ -356,7 +347,7 @@ async fn a_long_wait_is_warned_of_and_names_the_holder() {
     let holder =
         connected(zk_recipes::Client::builder().identity("the-holder"), &server.connect_string()).await;
     let guard = InterProcessMutex::new(&holder, path).unwrap().acquire().await.unwrap();
-    let options = LockOptions::new().warn_after(Duration::from_millis(50), None);
+    let options = LockOptions::new().warn_after(ms(50), None);
     let other = InterProcessMutex::new(&connect(&server).await, path).unwrap().with_options(options).unwrap();
     let waiting = acquire_in_task(&other);
     let warning = eventually("a second warning", || async {
@@ -375,7 +366,7 @@ async fn a_wait_is_warned_of_though_no_server_says_who_holds() {
     let server = empty_server().await;
     let path = "/traces/silent";
     let _guard = InterProcessMutex::new(&connect(&server).await, path).unwrap().acquire().await.unwrap();
-    let options = LockOptions::new().warn_after(Duration::from_millis(50), None);
+    let options = LockOptions::new().warn_after(ms(50), None);
     let other = InterProcessMutex::new(&connect(&server).await, path).unwrap().with_options(options).unwrap();
     let waiting = acquire_in_task(&other);
     queue_of(&bystander(&server).await, path, 2).await;
@@ -390,10 +381,9 @@ async fn a_wait_is_warned_of_though_no_server_says_who_holds() {
 #[tokio::test]
 async fn a_lost_session_is_warned_of_once_with_servers_and_causes() {
     let recorder = recorder();
-    let mut server = MemoryServer::builder().tick_time(Duration::from_millis(100)).start().unwrap();
+    let mut server = MemoryServer::builder().tick_time(ms(100)).start().unwrap();
     let servers = server.connect_string();
-    let builder =
-        Client::builder().session_timeout(Duration::from_secs(2)).connection_timeout(Duration::from_secs(1));
+    let builder = Client::builder().session_timeout(secs(2)).connection_timeout(secs(1));
     let client = within(builder.connect(&servers)).await.unwrap();
     let session = format!("{:#x}", within(client.zookeeper()).await.unwrap().session_id().0);
     let cache = Cache::new(&client, "/traces/cached", CacheOptions::tree()).unwrap();
@@ -420,7 +410,7 @@ async fn a_long_hold_is_warned_of_once() {
     let (long, brief) = ("/traces/long", "/traces/brief");
     let client = connect(&server).await;
     let lock = |path| {
-        let options = LockOptions::new().warn_after(None, Duration::from_millis(50));
+        let options = LockOptions::new().warn_after(None, ms(50));
         InterProcessMutex::new(&client, path).unwrap().with_options(options).unwrap()
     };
     lock(brief).acquire().await.unwrap().release().await.unwrap();
@@ -441,7 +431,7 @@ async fn a_healthy_service_is_quiet() {
     let recorder = recorder();
     let server = empty_server().await;
     let clients = [connect(&server).await, connect(&server).await];
-    let lingering = LockOptions::new().linger(Duration::from_millis(10));
+    let lingering = LockOptions::new().linger(ms(10));
     let work = clients.iter().flat_map(|client| {
         let mutex = InterProcessMutex::new(client, "/quiet/mutex").unwrap();
         let lingering = InterProcessMutex::new(client, "/quiet/lingers")
@@ -468,7 +458,7 @@ async fn a_healthy_service_is_quiet() {
                 lock.acquire().await.unwrap().release().await.unwrap();
                 let _ = lock.try_acquire().await.unwrap();
                 // Too short for the servers, at times.
-                let _ = lock.try_acquire_for(Duration::from_millis(1)).await;
+                let _ = lock.try_acquire_for(ms(1)).await;
             }
         });
     }

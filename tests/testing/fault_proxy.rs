@@ -2,23 +2,19 @@
 
 use std::fmt::Debug;
 use std::io::ErrorKind;
-use std::time::Duration;
 
-use crate::support::{PooledServer, bystander, empty_server, eventually, within};
-use futures_util::future::join_all;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
-use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
-use zookeeper_client as zk;
+
+use crate::support::prelude::*;
 
 /// Long enough that no client notices a black hole by itself.
-const SESSION: Duration = Duration::from_secs(60);
+const SESSION: Duration = secs(60);
 /// What must not happen would happen within this time.
-const SILENCE: Duration = Duration::from_millis(150);
+const SILENCE: Duration = ms(150);
 /// Longer than any test.
-const AGES: Duration = Duration::from_secs(3600);
+const AGES: Duration = secs(3600);
 
 async fn connect(proxy: &FaultProxy) -> zk::Client {
     let connector = zk::Client::connector().with_session_timeout(SESSION);
@@ -33,12 +29,8 @@ async fn scene() -> (PooledServer, FaultProxy, zk::Client, zk::Client) {
     (server, proxy, client, bystander)
 }
 
-fn options() -> zk::CreateOptions<'static> {
-    zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all())
-}
-
 async fn create(client: &zk::Client, path: &str) -> Result<(), zk::Error> {
-    within(client.create(path, b"", &options())).await.map(|_| ())
+    within(client.create(path, b"", &anyone(CreateMode::Persistent))).await.map(|_| ())
 }
 
 fn creating(client: &zk::Client, path: &'static str) -> JoinHandle<Result<(), zk::Error>> {
@@ -124,7 +116,7 @@ async fn a_black_hole_to_the_server_holds_requests_while_the_server_is_heard() {
 
     proxy.set_traffic(Traffic::black_hole_to_server());
     let held = creating(&client, "/held");
-    eventually("it is sent", || async { (proxy.requests_seen() == 1).then_some(()) }).await;
+    until("it is sent", || proxy.requests_seen() == 1).await;
     bystander.set_data("/watched", b"new", None).await.unwrap();
     assert_eq!(within(watcher.changed()).await.event_type, zk::EventType::NodeDataChanged);
     create(&bystander, "/held").await.expect("it has not come to the server");
@@ -143,7 +135,7 @@ async fn a_black_hole_to_the_client_holds_replies_while_the_client_is_heard() {
     proxy.set_traffic(Traffic::black_hole_to_client());
     let mut creating = creating(&client, "/a");
     eventually("it is there", || async { exists(&bystander, "/a").await.then_some(()) }).await;
-    eventually("it is replied", || async { (proxy.replies_seen() == replies + 1).then_some(()) }).await;
+    until("it is replied", || proxy.replies_seen() == replies + 1).await;
     silent(&mut creating).await;
     proxy.set_traffic(Traffic::pass());
     within(creating).await.unwrap().unwrap();
@@ -243,7 +235,7 @@ async fn a_server_hears_of_a_new_client_only_when_it_is_not_in_a_black_hole() {
 
 #[tokio::test]
 async fn a_delay_is_that_of_a_direction_and_passes_on_many_requests_at_once() {
-    const DELAY: Duration = Duration::from_millis(100);
+    const DELAY: Duration = ms(100);
     let (_server, proxy, client, _) = scene().await;
     for (traffic, round_trip) in [
         (Traffic::pass().delay(DELAY), 2 * DELAY),
@@ -268,8 +260,7 @@ async fn what_is_on_its_way_fares_as_the_traffic_does_now() {
     {
         proxy.set_traffic(slow);
         let on_its_way = creating(&client, "/a");
-        eventually("it is sent", || async { (proxy.take_requests() == [Request::Create]).then_some(()) })
-            .await;
+        until("it is sent", || proxy.take_requests() == [Request::Create]).await;
         create(&bystander, "/a").await.expect("it has not come yet");
         proxy.set_traffic(Traffic::pass());
         assert_eq!(within(on_its_way).await.unwrap(), Err(zk::Error::NodeExists));
@@ -279,12 +270,12 @@ async fn what_is_on_its_way_fares_as_the_traffic_does_now() {
 
 #[tokio::test]
 async fn what_was_held_in_a_black_hole_is_then_on_its_way_as_long_as_anything() {
-    const DELAY: Duration = Duration::from_millis(200);
+    const DELAY: Duration = ms(200);
     let (_server, proxy, client, _) = scene().await;
     proxy.set_traffic(Traffic::black_hole());
     let requests = proxy.requests_seen();
     let creating = creating(&client, "/a");
-    eventually("it is sent", || async { (proxy.requests_seen() > requests).then_some(()) }).await;
+    until("it is sent", || proxy.requests_seen() > requests).await;
     // By now it would have arrived.
     tokio::time::sleep(DELAY).await;
     let start = Instant::now();
@@ -302,10 +293,10 @@ async fn a_bandwidth_is_shared_by_all_that_a_connection_sends() {
     let data = [7; 10_000];
     let writes = within(join_all((0..3).map(|_| client.set_data("/a", &data, None)))).await;
     assert!(writes.into_iter().all(|written| written.is_ok()));
-    assert!(start.elapsed() >= Duration::from_millis(600), "30 kB to the server in {:?}", start.elapsed());
+    assert!(start.elapsed() >= ms(600), "30 kB to the server in {:?}", start.elapsed());
     let start = Instant::now();
     assert_eq!(within(client.get_data("/a")).await.unwrap().0, data);
-    assert!(start.elapsed() >= Duration::from_millis(200), "10 kB to the client in {:?}", start.elapsed());
+    assert!(start.elapsed() >= ms(200), "10 kB to the client in {:?}", start.elapsed());
 }
 
 #[test]
@@ -360,10 +351,7 @@ async fn a_held_reply_and_what_follows_come_when_they_are_released() {
         assert!(exists(&bystander, "/a").await);
         assert_eq!(proxy.replies_seen(), before + 1);
         let mut following = Box::pin(client.check_stat("/a"));
-        eventually("what follows is replied", || async {
-            (proxy.replies_seen() == before + 2).then_some(())
-        })
-        .await;
+        until("what follows is replied", || proxy.replies_seen() == before + 2).await;
         silent(async {
             tokio::select! { _ = &mut creating => "creating", _ = &mut following => "following" }
         })
@@ -400,7 +388,7 @@ async fn of_several_interceptions_each_has_a_request_unless_it_is_called_off() {
     let sent = proxy.requests_seen();
     let called_off = proxy.intercept(Request::Create, Fate::LoseReply);
     let creating = creating(&client, "/b");
-    eventually("it is sent", || async { (proxy.requests_seen() > sent).then_some(()) }).await;
+    until("it is sent", || proxy.requests_seen() > sent).await;
     drop(called_off);
     assert_eq!(within(creating).await.unwrap(), Ok(()));
 }
@@ -434,7 +422,7 @@ async fn an_interception_waits_for_another_request_if_the_connection_ends_before
         proxy.set_traffic(hole);
         let sent = proxy.requests_seen();
         let first = creating(&client, "/first");
-        eventually("it is sent", || async { (proxy.requests_seen() > sent).then_some(()) }).await;
+        until("it is sent", || proxy.requests_seen() > sent).await;
         proxy.cut();
         proxy.set_traffic(Traffic::pass());
         assert_eq!(within(first).await.unwrap(), Err(zk::Error::ConnectionLoss));
@@ -536,11 +524,11 @@ async fn a_server_may_be_away_for_a_while() {
 async fn requests_and_pings_are_counted_apart() {
     let server = empty_server().await;
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(3));
+    let connector = zk::Client::connector().with_session_timeout(secs(3));
     let client = connector.connect(&proxy.connect_string()).await.unwrap();
     let ping = async || {
         let pings = proxy.pings_seen();
-        eventually("a ping", || async { (proxy.pings_seen() > pings).then_some(()) }).await;
+        until("a ping", || proxy.pings_seen() > pings).await;
     };
     ping().await;
     ping().await;

@@ -3,25 +3,17 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::time::Duration;
+use std::time::Instant;
 
 use rustix::process::{Pid, test_kill_process};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
 use tokio::process::Command;
-use tokio::time::{Instant, sleep, timeout};
-use zk_recipes::testing::{TestingCluster, TestingServer};
-use zookeeper_client::{Acls, Client, CreateMode, CreateOptions, SessionState};
 
-/// Generous: it is only reached when something is wrong.
-const LONG: Duration = Duration::from_secs(60);
+use crate::support::prelude::*;
 
-fn options() -> CreateOptions<'static> {
-    CreateMode::Persistent.with_acls(Acls::anyone_all())
-}
-
-async fn connect(server: &TestingServer) -> Client {
-    timeout(LONG, Client::connect(&server.connect_string())).await.expect("connected in time").unwrap()
+async fn connect(server: &TestingServer) -> zk::Client {
+    within(zk::Client::connect(&server.connect_string())).await.unwrap()
 }
 
 /// A znode's data, read on a session of its own.
@@ -33,14 +25,6 @@ async fn data(server: &TestingServer, path: &str) -> String {
 /// Whether a process id is in use, also by a process that ended but was not reaped.
 fn exists(pid: u32) -> bool {
     test_kill_process(Pid::from_raw(pid.try_into().unwrap()).unwrap()).is_ok()
-}
-
-async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
-    let started = Instant::now();
-    while !condition() {
-        assert!(started.elapsed() < LONG, "never: {what}");
-        sleep(Duration::from_millis(5)).await;
-    }
 }
 
 /// Process ids of which the command line contains `text`.
@@ -65,7 +49,7 @@ async fn stop_and_restart_keep_port_and_data() {
     let mut server = TestingServer::start().await.unwrap();
     let (port, pid, connect_string) = (server.port(), server.pid().unwrap(), server.connect_string());
     assert_eq!(connect_string, format!("127.0.0.1:{port}"));
-    connect(&server).await.create("/kept", b"over a stop", &options()).await.unwrap();
+    connect(&server).await.create("/kept", b"over a stop", &anyone(CreateMode::Persistent)).await.unwrap();
 
     server.stop().await.unwrap();
     assert!(!server.is_running() && server.pid().is_none() && !exists(pid));
@@ -94,7 +78,7 @@ async fn kill_and_restart_keep_what_was_acknowledged() {
     let pid = server.pid().unwrap();
     let client = connect(&server).await;
     for number in 0..100 {
-        client.create(&format!("/{number}"), b"acknowledged", &options()).await.unwrap();
+        client.create(&format!("/{number}"), b"acknowledged", &anyone(CreateMode::Persistent)).await.unwrap();
     }
     server.kill().await.unwrap();
     assert!(!server.is_running() && !exists(pid));
@@ -109,7 +93,7 @@ async fn a_server_killed_from_outside_is_noticed() {
     let mut server = TestingServer::start().await.unwrap();
     let pid = Pid::from_raw(server.pid().unwrap().try_into().unwrap()).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-    eventually("not running", || !server.is_running()).await;
+    until("not running", || !server.is_running()).await;
     assert_eq!(server.pause().unwrap_err().kind(), io::ErrorKind::NotConnected);
     server.restart().await.unwrap();
     assert!(server.is_running());
@@ -129,7 +113,7 @@ async fn pause_makes_it_silent_and_resume_brings_it_back() {
     // At once, and each time.
     for _ in 0..200 {
         server.pause().unwrap();
-        let answer = timeout(Duration::from_millis(5), server.four_letter_word("ruok")).await;
+        let answer = timeout(ms(5), server.four_letter_word("ruok")).await;
         assert!(answer.is_err(), "{answer:?}");
         server.resume().unwrap();
         assert_eq!(server.four_letter_word("ruok").await.unwrap(), "imok");
@@ -155,8 +139,38 @@ async fn a_paused_server_can_be_stopped_killed_and_dropped() {
 
 #[tokio::test]
 #[ignore = "needs a real ZooKeeper"]
-async fn four_letter_words() {
+async fn a_server_answers_words_and_counts_packets_and_watches() {
     let server = TestingServer::start().await.unwrap();
+    let first = server.packets_received().await.unwrap();
+    assert_eq!(
+        server.packets_received().await.unwrap(),
+        first + 1,
+        "the question itself counts, and nothing else"
+    );
+
+    // So long a session does not ping within this test, except when it connects; the first answer comes after that.
+    let connector = zk::Client::connector().with_session_timeout(secs(60));
+    let client = within(connector.connect(&server.connect_string())).await.unwrap();
+    let session = client.session_id().0;
+    client.get_data("/").await.unwrap();
+    let before = server.session_packets(session).await.unwrap();
+    let other = connect(&server).await;
+    for _ in 0..7 {
+        client.get_data("/").await.unwrap();
+        other.get_data("/").await.unwrap();
+    }
+    assert_eq!(server.session_packets(session).await.unwrap(), before + 7);
+    let unknown = server.session_packets(session + 1000).await.unwrap_err();
+    assert_eq!(unknown.kind(), io::ErrorKind::NotFound);
+
+    assert_eq!(server.watch_count().await.unwrap(), 0);
+    let (_, watcher) = client.check_and_watch_stat("/absent").await.unwrap();
+    let (_, _, other) = client.get_and_watch_children("/").await.unwrap();
+    assert_eq!(server.watch_count().await.unwrap(), 2, "of the node and of children");
+    client.create("/absent", b"", &anyone(CreateMode::Persistent)).await.unwrap();
+    let _ = tokio::join!(watcher.changed(), other.changed());
+    assert_eq!(server.watch_count().await.unwrap(), 0);
+
     assert!(server.four_letter_word("mntr").await.unwrap().contains("zk_server_state\tstandalone"));
     assert_eq!(server.four_letter_word("ruok").await.unwrap(), "imok");
     for nonsense in ["", "mnt", "mntrs", "MNTR", "a\nb ", "äö"] {
@@ -169,51 +183,10 @@ async fn four_letter_words() {
 
 #[tokio::test]
 #[ignore = "needs a real ZooKeeper"]
-async fn packets_are_counted_for_the_server_and_for_one_session() {
-    let server = TestingServer::start().await.unwrap();
-    let first = server.packets_received().await.unwrap();
-    assert_eq!(
-        server.packets_received().await.unwrap(),
-        first + 1,
-        "the question itself counts, and nothing else"
-    );
-
-    // So long a session does not ping within this test, except when it connects; the first answer comes after that.
-    let connector = Client::connector().with_session_timeout(Duration::from_secs(60));
-    let client = timeout(LONG, connector.connect(&server.connect_string())).await.unwrap().unwrap();
-    let session = client.session_id().0;
-    client.get_data("/").await.unwrap();
-    let before = server.session_packets(session).await.unwrap();
-    let other = connect(&server).await;
-    for _ in 0..7 {
-        client.get_data("/").await.unwrap();
-        other.get_data("/").await.unwrap();
-    }
-    assert_eq!(server.session_packets(session).await.unwrap(), before + 7);
-    let unknown = server.session_packets(session + 1000).await.unwrap_err();
-    assert_eq!(unknown.kind(), io::ErrorKind::NotFound);
-}
-
-#[tokio::test]
-#[ignore = "needs a real ZooKeeper"]
-async fn watches_are_counted() {
-    let server = TestingServer::start().await.unwrap();
-    let client = connect(&server).await;
-    assert_eq!(server.watch_count().await.unwrap(), 0);
-    let (_, watcher) = client.check_and_watch_stat("/absent").await.unwrap();
-    let (_, _, other) = client.get_and_watch_children("/").await.unwrap();
-    assert_eq!(server.watch_count().await.unwrap(), 2, "of the node and of children");
-    client.create("/absent", b"", &options()).await.unwrap();
-    let _ = tokio::join!(watcher.changed(), other.changed());
-    assert_eq!(server.watch_count().await.unwrap(), 0);
-}
-
-#[tokio::test]
-#[ignore = "needs a real ZooKeeper"]
 async fn settings_reach_the_server() {
     let server = TestingServer::builder()
-        .tick_time(Duration::from_millis(50))
-        .session_timeout_bounds(Duration::from_millis(300), Duration::from_millis(700))
+        .tick_time(ms(50))
+        .session_timeout_bounds(ms(300), ms(700))
         .property("snapCount", "77")
         .system_property("znode.container.checkIntervalMs", "100")
         .start()
@@ -228,50 +201,30 @@ async fn settings_reach_the_server() {
 
     // The system property, by what it does: the default would be a minute.
     let client = connect(&server).await;
-    client.create("/container", b"", &CreateMode::Container.with_acls(Acls::anyone_all())).await.unwrap();
-    client.create("/container/child", b"", &options()).await.unwrap();
+    client.create("/container", b"", &anyone(CreateMode::Container)).await.unwrap();
+    client.create("/container/child", b"", &anyone(CreateMode::Persistent)).await.unwrap();
     client.delete("/container/child", None).await.unwrap();
-    timeout(LONG, async {
-        while client.check_stat("/container").await.unwrap().is_some() {
-            sleep(Duration::from_millis(20)).await;
-        }
-    })
-    .await
-    .expect("the empty container is removed");
+    let is_removed = async || client.check_stat("/container").await.unwrap().is_none().then_some(());
+    eventually("the empty container is removed", is_removed).await;
 }
 
 #[tokio::test]
 #[ignore = "needs a real ZooKeeper"]
 async fn a_short_session_expires_soon_after_its_client_fell_silent() {
     let server = TestingServer::start().await.unwrap();
-    let short = Duration::from_secs(1);
+    let short = secs(1);
     // One that goes without ending its session, like one that vanished.
-    let connector = Client::connector().with_session_timeout(short).with_detached();
+    let connector = zk::Client::connector().with_session_timeout(short).with_detached();
     let client = connector.connect(&server.connect_string()).await.unwrap();
     assert_eq!(client.session_timeout(), short);
-    let ephemeral = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
-    client.create("/ephemeral", b"", &ephemeral).await.unwrap();
+    client.create("/ephemeral", b"", &anyone(CreateMode::Ephemeral)).await.unwrap();
     let observer = connect(&server).await;
     let (_, _, gone) = observer.get_and_watch_data("/ephemeral").await.unwrap();
     drop(client);
     let started = Instant::now();
-    timeout(LONG, gone.changed()).await.expect("expired");
+    within(gone.changed()).await;
     // Half a session at least: it was heard of shortly before.
     assert!(started.elapsed() > short / 2, "{:?}: it was ended, and did not expire", started.elapsed());
-}
-
-#[tokio::test]
-#[ignore = "needs a real ZooKeeper"]
-async fn clients_find_a_restarted_server_again() {
-    let mut server = TestingServer::start().await.unwrap();
-    // It outlives the restart, also on a slow machine.
-    let connector = Client::connector().with_session_timeout(Duration::from_secs(30));
-    let client = connector.connect(&server.connect_string()).await.unwrap();
-    let mut states = client.state_watcher();
-    server.kill().await.unwrap();
-    timeout(LONG, async { while states.changed().await != SessionState::Disconnected {} }).await.unwrap();
-    server.restart().await.unwrap();
-    timeout(LONG, async { while states.changed().await != SessionState::SyncConnected {} }).await.unwrap();
 }
 
 #[tokio::test]
@@ -281,34 +234,25 @@ async fn two_servers_at_once_are_strangers() {
     let (one, two) = (one.unwrap(), two.unwrap());
     assert_ne!(one.port(), two.port());
     assert_ne!(one.data_dir(), two.data_dir());
-    connect(&one).await.create("/mine", b"", &options()).await.unwrap();
+    connect(&one).await.create("/mine", b"", &anyone(CreateMode::Persistent)).await.unwrap();
     assert_eq!(connect(&two).await.check_stat("/mine").await.unwrap(), None);
-}
-
-#[tokio::test]
-#[ignore = "needs a real ZooKeeper"]
-async fn nothing_is_left_after_a_drop() {
-    let server = TestingServer::start().await.unwrap();
-    let (pid, home) = (server.pid().unwrap(), home(&server));
-    assert!(exists(pid) && home.is_dir());
-    assert_eq!(processes_with(home.to_str().unwrap()).len(), 3, "the JVM, the watchdog and its guard");
-    drop(server);
-    assert!(!exists(pid) && !home.exists());
-    eventually("no watchdog", || processes_with(home.to_str().unwrap()).is_empty()).await;
 }
 
 #[test]
 #[ignore = "needs a real ZooKeeper"]
-fn a_drop_needs_no_runtime_and_is_quick() {
+fn nothing_is_left_after_a_drop_that_needs_no_runtime_and_is_quick() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = runtime.block_on(TestingServer::start()).unwrap();
     drop(runtime);
     let (pid, home) = (server.pid().unwrap(), home(&server));
     assert!(exists(pid) && home.is_dir());
-    let started = std::time::Instant::now();
+    assert_eq!(processes_with(home.to_str().unwrap()).len(), 3, "the JVM, the watchdog and its guard");
+    let started = Instant::now();
     drop(server);
-    assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
+    assert!(started.elapsed() < secs(5), "{:?}", started.elapsed());
     assert!(!exists(pid) && !home.exists());
+    let is_over = until("no watchdog", || processes_with(home.to_str().unwrap()).is_empty());
+    tokio::runtime::Runtime::new().unwrap().block_on(is_over);
 }
 
 #[tokio::test]
@@ -333,8 +277,8 @@ async fn nothing_is_left_after_a_cancelled_start() {
         let marker = uuid::Uuid::new_v4().to_string();
         let mut start = Box::pin(TestingServer::builder().system_property("marker", &marker).start());
         let begun = async {
-            eventually("begun", || !processes_with(&marker).is_empty()).await;
-            sleep(Duration::from_millis(milliseconds)).await;
+            until("begun", || !processes_with(&marker).is_empty()).await;
+            sleep(ms(milliseconds)).await;
         };
         tokio::select! {
             biased;
@@ -342,7 +286,7 @@ async fn nothing_is_left_after_a_cancelled_start() {
             server = start.as_mut() => drop(server.unwrap()),
         }
         drop(start);
-        eventually("no process", || processes_with(&marker).is_empty()).await;
+        until("no process", || processes_with(&marker).is_empty()).await;
     }
     assert!(cancelled > 0, "all starts were too quick");
 }
@@ -364,17 +308,15 @@ async fn no_data_are_left_after_a_cancelled_start() {
         }
         let directory = std::env::temp_dir();
         let left = || directory.read_dir().unwrap().flatten().map(|entry| entry.path()).collect::<Vec<_>>();
-        eventually("no data", || left().is_empty()).await;
-        eventually("no process", || {
-            processes_with(directory.join("zookeeper-").to_str().unwrap()).is_empty()
-        })
-        .await;
+        until("no data", || left().is_empty()).await;
+        until("no process", || processes_with(directory.join("zookeeper-").to_str().unwrap()).is_empty())
+            .await;
         println!("\nclean");
         return;
     }
     let directory = tempfile::tempdir().unwrap();
     let mut command = child("no_data_are_left_after_a_cancelled_start");
-    let output = timeout(LONG * 3, command.env("TMPDIR", directory.path()).output()).await.unwrap().unwrap();
+    let output = timeout(3 * BOUND, command.env("TMPDIR", directory.path()).output()).await.unwrap().unwrap();
     let output = String::from_utf8_lossy(&output.stdout);
     assert!(output.lines().any(|line| line == "clean"), "{output}");
 }
@@ -385,7 +327,7 @@ async fn no_zombies_of_ended_servers() {
     for _ in 0..3 {
         TestingServer::start().await.unwrap().kill().await.unwrap();
     }
-    eventually("no zombie", || {
+    until("no zombie", || {
         let own = format!(" Z {} ", std::process::id());
         let entries = Path::new("/proc").read_dir().unwrap().flatten();
         let mut states = entries.filter_map(|entry| std::fs::read_to_string(entry.path().join("stat")).ok());
@@ -417,16 +359,16 @@ async fn nothing_is_left_after_the_process_was_killed() {
     let mut child = child("nothing_is_left_after_the_process_was_killed").spawn().unwrap();
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let (pid, home) = loop {
-        let line = timeout(LONG, lines.next_line()).await.unwrap().unwrap().expect("a server");
+        let line = within(lines.next_line()).await.unwrap().expect("a server");
         if let Some((pid, home)) = line.strip_prefix("server ").and_then(|line| line.split_once(' ')) {
             break (pid.parse().unwrap(), PathBuf::from(home));
         }
     };
     assert!(exists(pid) && home.is_dir());
     child.kill().await.unwrap();
-    eventually("no JVM", || !exists(pid)).await;
-    eventually("no data", || !home.exists()).await;
-    eventually("no watchdog", || processes_with(home.to_str().unwrap()).is_empty()).await;
+    until("no JVM", || !exists(pid)).await;
+    until("no data", || !home.exists()).await;
+    until("no watchdog", || processes_with(home.to_str().unwrap()).is_empty()).await;
 }
 
 #[tokio::test]
@@ -439,7 +381,7 @@ async fn the_environment_is_asked_for_jars() {
     let empty = std::env::temp_dir().join(uuid::Uuid::new_v4().to_string());
     let mut command = child("the_environment_is_asked_for_jars");
     command.env_remove("ZK_CLASSPATH").env("ZOOKEEPER_HOME", &empty);
-    let output = timeout(LONG, command.output()).await.unwrap().unwrap();
+    let output = within(command.output()).await.unwrap();
     let output = String::from_utf8_lossy(&output.stdout);
     let error = output.lines().find_map(|line| line.strip_prefix("error ")).expect("an error");
     for part in [empty.to_str().unwrap(), "ZK_CLASSPATH", "libzookeeper-java", "zk-docker/with-zookeeper"] {
@@ -460,7 +402,7 @@ async fn a_server_that_dies_at_start_shows_its_log() {
 
 #[tokio::test]
 async fn nonsense_is_refused() {
-    let second = Duration::from_secs(1);
+    let second = secs(1);
     let nonsense = [
         TestingServer::builder().tick_time(Duration::ZERO),
         TestingServer::builder().session_timeout_bounds(second * 2, second),
@@ -487,12 +429,20 @@ async fn a_killed_leader_is_replaced_and_joins_again() {
     assert_eq!(cluster.connect_string().split(',').count(), 3);
     let leader = cluster.leader().await.unwrap();
     let other = (leader + 1) % 3;
-    connect(&cluster.servers()[other]).await.create("/old", b"before", &options()).await.unwrap();
+    connect(&cluster.servers()[other])
+        .await
+        .create("/old", b"before", &anyone(CreateMode::Persistent))
+        .await
+        .unwrap();
 
     cluster.kill(leader).await.unwrap();
     let next = cluster.leader().await.unwrap();
     assert_ne!(next, leader);
-    connect(&cluster.servers()[next]).await.create("/new", b"meanwhile", &options()).await.unwrap();
+    connect(&cluster.servers()[next])
+        .await
+        .create("/new", b"meanwhile", &anyone(CreateMode::Persistent))
+        .await
+        .unwrap();
 
     cluster.restart(leader).await.unwrap();
     let joined = &cluster.servers()[leader];
@@ -514,13 +464,10 @@ async fn a_paused_leader_is_replaced_and_follows_when_it_wakes() {
     assert_ne!(next, leader);
     cluster.resume(leader).unwrap();
     let woken = &cluster.servers()[leader];
-    timeout(LONG, async {
-        while !woken.four_letter_word("srvr").await.is_ok_and(|answer| answer.contains("Mode: follower")) {
-            sleep(Duration::from_millis(20)).await;
-        }
+    eventually("it follows", async || {
+        woken.four_letter_word("srvr").await.ok()?.contains("Mode: follower").then_some(())
     })
-    .await
-    .expect("follows");
+    .await;
     assert_eq!(cluster.leader().await.unwrap(), next);
 }
 
@@ -528,7 +475,11 @@ async fn a_paused_leader_is_replaced_and_follows_when_it_wakes() {
 #[ignore = "needs a real ZooKeeper"]
 async fn a_cluster_that_was_stopped_altogether_starts_server_by_server() {
     let mut cluster = TestingCluster::start(3).await.unwrap();
-    connect(&cluster.servers()[0]).await.create("/kept", b"by all", &options()).await.unwrap();
+    connect(&cluster.servers()[0])
+        .await
+        .create("/kept", b"by all", &anyone(CreateMode::Persistent))
+        .await
+        .unwrap();
     let connect_string = cluster.connect_string();
     for index in 0..3 {
         cluster.stop(index).await.unwrap();
@@ -581,12 +532,8 @@ async fn an_isolated_follower_gives_its_leader_up_and_comes_back() {
         } else {
             cluster.rejoin(isolated);
         }
-        let changed = async {
-            while has_mode().await == isolate {
-                sleep(Duration::from_millis(20)).await;
-            }
-        };
-        timeout(LONG, changed).await.unwrap_or_else(|_| panic!("isolated: {isolate}"));
+        eventually(&format!("isolated: {isolate}"), async || (has_mode().await != isolate).then_some(()))
+            .await;
         assert_eq!(cluster.leader().await.unwrap(), leader);
     }
 }

@@ -3,19 +3,12 @@
 mod work;
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
 
-use crate::leader::{PATH, leading, server_with_clients, until_asked};
-use crate::support::*;
 use futures_util::FutureExt;
 use tokio::sync::{mpsc, oneshot, watch};
-use zk_recipes::testing::{FaultProxy, MemoryServer};
-use zk_recipes::{
-    Client, CloseMode, CreateMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector,
-    LeaderState, Leadership, LossReason, Observation, Participant, Watch, operate,
-};
+
+use super::*;
 
 fn latch(client: &Client, id: &str) -> LeaderLatch {
     LeaderLatch::start(client, PATH, LeaderOptions::new().id(id)).unwrap()
@@ -61,38 +54,6 @@ async fn the_first_leads_and_the_next_follows() {
     a.close(CloseMode::Silent).await.unwrap();
     assert_eq!(ids(&a.participants().await.unwrap()), [""; 0]);
     assert_eq!(a.await_leadership().await.unwrap_err(), Error::CandidateClosed { path: PATH.into() });
-}
-
-#[tokio::test]
-async fn a_selector_works_while_it_leads() {
-    let (_server, [one, two]) = server_with_clients().await;
-    let busy = Arc::new(AtomicUsize::new(0));
-    let (told, mut tells) = mpsc::unbounded_channel();
-    let selectors = [(&one, "a"), (&two, "b")].map(|(client, id)| {
-        let (busy, told) = (busy.clone(), told.clone());
-        LeaderSelector::start(client, PATH, LeaderOptions::new().id(id), move |leadership: Leadership| {
-            let (busy, told) = (busy.clone(), told.clone());
-            async move {
-                assert_eq!(busy.fetch_add(1, SeqCst), 0);
-                told.send(id).unwrap();
-                leadership.resign_requested().await;
-                busy.fetch_sub(1, SeqCst);
-                Ok::<(), Error>(())
-            }
-        })
-        .unwrap()
-    });
-    for _ in 0..10 {
-        let id = within(tells.recv()).await.unwrap();
-        let leading = selectors.iter().find(|selector| selector.id() == id).unwrap();
-        assert!(leading.has_leadership());
-        leading.interrupt_leadership();
-    }
-    for selector in &selectors {
-        selector.close().await.unwrap();
-    }
-    assert_eq!(busy.load(SeqCst), 0);
-    assert_eq!(ids(&selectors[0].participants().await.unwrap()), [""; 0]);
 }
 
 #[tokio::test]
@@ -177,7 +138,7 @@ async fn a_leader_that_was_asked_still_shows_who_it_is() {
 async fn an_observer_says_when_it_cannot_see() {
     let server = empty_server().await;
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let far = Client::builder().session_timeout(4 * BOUND).connection_timeout(Duration::from_secs(5));
+    let far = Client::builder().session_timeout(4 * BOUND).connection_timeout(secs(5));
     let far = far.connect(&proxy.connect_string()).await.unwrap();
     let near = connect(&server).await;
     let a = latch(&near, "a");
@@ -186,11 +147,10 @@ async fn an_observer_says_when_it_cannot_see() {
     let mut seen = LeaderObserver::new(&far, PATH).unwrap().watch_leader();
     within(seen.wait_for(leads)).await.unwrap();
 
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
+    cut_off(&proxy);
     let cannot = |seen: &Observation| matches!(seen, Observation::Unknown(Some(Error::NotConnected { .. })));
     within(seen.wait_for(cannot)).await.unwrap();
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     within(seen.wait_for(leads)).await.unwrap();
 }
 
@@ -211,7 +171,7 @@ async fn those_who_watch_are_told_of_the_end_or_not() {
         });
         within(leadership.resign_requested()).await;
         // It leads no more, for those who look; and still does, for the others.
-        eventually("it is resigning", || async { (!latch.has_leadership()).then_some(()) }).await;
+        until("it is resigning", || !latch.has_leadership()).await;
         assert!(leadership.is_valid());
         assert_eq!(latch.leader().await.unwrap().unwrap().fencing_token(), leadership.fencing_token());
         match mode {
@@ -315,7 +275,7 @@ async fn a_selector_of_a_closed_client_does_not_keep_its_work() {
     });
     let selector = selector.unwrap();
     client.close().await;
-    eventually("the work is dropped", || async { (drops.load(SeqCst) == 1).then_some(()) }).await;
+    until("the work is dropped", || drops.load(SeqCst) == 1).await;
     drop(selector);
 
     let servers = server.connect_string();
@@ -332,7 +292,7 @@ async fn a_selector_of_a_closed_client_does_not_keep_its_work() {
                 let _ = &dropped;
                 tell.send(()).unwrap();
                 while !leadership.is_resigning() {
-                    std::thread::sleep(Duration::from_millis(1));
+                    std::thread::sleep(ms(1));
                 }
                 Ok::<(), std::io::Error>(())
             },
@@ -372,8 +332,8 @@ async fn who_leads_once_leads_again_when_told_to() {
 #[tokio::test]
 async fn a_change_of_the_leader_costs_few_requests() {
     // So long that none of them sends a request to keep it.
-    let session = Duration::from_secs(600);
-    let server = Server::builder().session_timeout_bounds(Duration::from_secs(1), session);
+    let session = secs(600);
+    let server = Server::builder().session_timeout_bounds(secs(1), session);
     let server = server.start().await.unwrap();
     let [one, two, three] = [(); 3].map(|()| Client::builder().session_timeout(session));
     let connect =

@@ -5,7 +5,7 @@ use super::*;
 #[tokio::test]
 async fn work_is_waited_for_and_then_stopped() {
     let (_server, [client]) = server_with_clients().await;
-    let options = LeaderOptions::new().grace(Duration::from_millis(200));
+    let options = LeaderOptions::new().grace(ms(200));
     let (latch, leadership) = leading(&client, options).await;
     let worker = leadership.clone();
     let endless = tokio::spawn(async move { worker.run(std::future::pending::<()>()).await });
@@ -51,7 +51,7 @@ async fn work_that_waits_hears_at_once_that_the_term_is_to_end() {
     for (way, end) in ways {
         let client = connect(&server).await;
         // It would wait for the tick as long.
-        let options = LeaderOptions::new().grace(Duration::from_secs(3_600));
+        let options = LeaderOptions::new().grace(secs(3_600));
         let (latch, leadership) = leading(&client, options).await;
         let (began, begun) = oneshot::channel();
         let work = tokio::spawn({
@@ -177,7 +177,7 @@ async fn the_node_stays_for_as_long_as_the_work_cannot_be_stopped() {
     let (begin, mut begun) = mpsc::unbounded_channel();
     let (finish, finished) = std::sync::mpsc::channel::<()>();
     let finished = Arc::new(std::sync::Mutex::new(finished));
-    let options = LeaderOptions::new().grace(Duration::from_millis(20));
+    let options = LeaderOptions::new().grace(ms(20));
     let work = move |leadership: Leadership| {
         let (begin, finished) = (begin.clone(), finished.clone());
         async move {
@@ -199,7 +199,7 @@ async fn the_node_stays_for_as_long_as_the_work_cannot_be_stopped() {
     // Its grace is over, for all who do await.
     let beside = leadership.run(std::future::pending::<()>());
     assert!(matches!(within(beside).await, Err(Error::LockLost { .. })));
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    tokio::time::sleep(ms(100)).await;
     assert!(leadership.is_valid() && !closing.is_finished());
     assert_eq!(next.leader().await.unwrap().unwrap().fencing_token(), leadership.fencing_token());
     assert!(told.try_recv().is_err());
@@ -253,10 +253,10 @@ async fn a_client_that_closes_waits_for_a_step_but_not_for_ever() {
     let (server, [two]) = server_with_clients().await;
     for is_endless in [false, true] {
         let adopted = zookeeper_client::Client::connect(&server.connect_string()).await.unwrap();
-        let patience = if is_endless { Duration::from_millis(500) } else { BOUND };
+        let patience = if is_endless { ms(500) } else { BOUND };
         let builder = Client::builder().connection_timeout(patience);
         let one = builder.from_zookeeper(adopted.clone()).unwrap();
-        let options = LeaderOptions::new().grace(Duration::from_millis(20));
+        let options = LeaderOptions::new().grace(ms(20));
         let (latch, leadership) = leading(&one, options).await;
         let ((begin, mut begun), (end, ended)) = (mpsc::unbounded_channel(), std::sync::mpsc::channel());
         stuck(leadership.clone(), begin, ended);
@@ -303,7 +303,7 @@ fn told_selector_of_latches(client: &Client) -> (LeaderLatch, mpsc::UnboundedRec
 #[tokio::test]
 async fn work_that_nobody_polls_does_not_keep_the_leadership() {
     let (_server, [client]) = server_with_clients().await;
-    let options = LeaderOptions::new().grace(Duration::from_millis(20));
+    let options = LeaderOptions::new().grace(ms(20));
     let (_latch, leadership) = leading(&client, options).await;
     let steps = Arc::new(AtomicUsize::new(0));
     let mut idle = Box::pin(leadership.run({

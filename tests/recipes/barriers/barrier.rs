@@ -1,23 +1,9 @@
 //! `Barrier`.
 
-use std::time::Duration;
-
-use tokio::task::JoinHandle;
-use tokio::time::sleep;
-use zk_recipes::barriers::Barrier;
-use zk_recipes::nodes::{Group, PersistentNode, PersistentNodeOptions};
-use zk_recipes::testing::{Fate, Request, Traffic, kill_session};
-use zk_recipes::{Client, Error, Result};
-use zookeeper_client as zk;
-
-use crate::recipes::stage::{
-    server_and_client, server_and_clients, server_and_proxy, server_proxy_and_bystander,
-    server_proxy_and_client,
-};
-use crate::support::*;
+use super::*;
 
 const PATH: &str = "/barriers/b";
-const BRIEF: Duration = Duration::from_millis(200);
+const BRIEF: Duration = ms(200);
 
 fn barrier(client: &Client) -> Barrier {
     Barrier::new(client, PATH).unwrap()
@@ -100,11 +86,11 @@ async fn waits_of_two_recipes_at_one_node_leave_no_watch_behind() {
     let (server, proxy, client) = server_proxy_and_client().await;
     within(barrier(&client).set()).await.unwrap();
     let group = Group::new(&client, PATH).unwrap();
-    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(2)));
+    proxy.set_traffic(Traffic::pass().delay(ms(2)));
     for _ in 0..50 {
         let mut members = group.watch_members();
         let waiting = wait_in_task(&client);
-        let patience = Duration::from_millis(fastrand::u64(0..15));
+        let patience = ms(fastrand::u64(0..15));
         let _ = tokio::time::timeout(patience, members.wait_for(|members| members.is_current())).await;
         waiting.abort();
     }
@@ -145,11 +131,10 @@ async fn a_wait_outlasts_interruptions_and_sees_that_it_was_open_meanwhile() {
     }
     // Open for a moment, in which the waiter is away.
     all_watches(&server, 1).await;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
+    cut_off(&proxy);
     within(barrier(&other).remove()).await.unwrap();
     within(barrier(&other).set()).await.unwrap();
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     within(waiting).await.unwrap().unwrap();
     assert!(within(barrier(&client).is_set()).await.unwrap());
 }
@@ -188,10 +173,7 @@ async fn what_cannot_be_done_is_said() {
     let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
     assert!(matches!(Barrier::new(&client, "b"), Err(Error::InvalidPath { .. })));
     let acl = [zk::Acl::new(zk::Permission::READ, zk::AuthId::anyone())];
-    zookeeper
-        .create("/barriers", b"", &zk::CreateMode::Persistent.with_acls(zk::Acls::new(&acl)))
-        .await
-        .unwrap();
+    zookeeper.create("/barriers", b"", &CreateMode::Persistent.with_acls(zk::Acls::new(&acl))).await.unwrap();
     let error = within(barrier(&client).set()).await.unwrap_err();
     assert!(matches!(&error, Error::ZooKeeper { source: zk::Error::NoAuth, .. }), "{error}");
     server.kill().await.unwrap();

@@ -2,13 +2,7 @@
 
 use std::collections::HashSet;
 
-use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
-use zk_recipes::{Acl, AuthId, Error, Permission};
-use zookeeper_client as zk;
-
 use super::*;
-use crate::installed::{Generation, Peers};
-use crate::recipes::stage::{server_and_bystander, server_proxy_and_bystander};
 
 /// A client whose nodes no one else may read.
 async fn private(server: &str, who: &str) -> Client {
@@ -16,20 +10,6 @@ async fn private(server: &str, who: &str) -> Client {
     let builder = builder().auth("digest", format!("{who}:secret"));
     let builder = builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()));
     connected(builder, server).await
-}
-
-// They cannot be checked by each other.
-#[tokio::test]
-async fn members_that_may_not_be_read_count() {
-    let server = empty_server().await;
-    let servers = server.connect_string();
-    let clients = [private(&servers, "one").await, private(&servers, "other").await];
-    for _ in 0..2 {
-        let mut all = entered(&clients).await;
-        let leaving = leave_in_task(all.remove(0));
-        within(all.remove(0).leave()).await.unwrap();
-        within(leaving).await.unwrap().unwrap();
-    }
 }
 
 #[tokio::test]

@@ -1,14 +1,6 @@
 //! `DoubleBarrier`.
 
-use zk_recipes::barriers::DoubleBarrier;
-use zk_recipes::testing::{Fate, Request, kill_session};
-use zk_recipes::{Error, LossReason};
-use zookeeper_client as zk;
-
 use super::*;
-use crate::recipes::stage::{
-    server_and_bystander, server_and_client, server_and_clients, server_and_proxy, server_proxy_and_bystander,
-};
 
 /// Waits until there is neither a member nor a watch.
 async fn nothing_left(server: &Server, zookeeper: &zk::Client) {
@@ -65,66 +57,6 @@ async fn who_gives_up_does_not_count() {
     // A guard that is dropped leaves, and the last one tidies up.
     let clients = [one, two];
     drop(entered(&clients).await);
-    nothing_left(&server, &zookeeper).await;
-}
-
-// GH-1290: a short interruption lets a single member in.
-#[tokio::test]
-async fn a_wait_outlasts_interruptions() {
-    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    let (away, other) = (connect_through(&proxy).await, connect(&server).await);
-    let waiting = enter_in_task(&away, 2);
-    let own = async || queue_of(&zookeeper, PATH, 1).await.remove(0);
-    for round in 0..4 {
-        let before = own().await;
-        all_watches(&server, 2).await;
-        match round {
-            0 | 1 => proxy.cut(),
-            2 => kill_session(&away).await.unwrap(),
-            _ => zookeeper.delete(&format!("{PATH}/{before}"), None).await.unwrap(),
-        }
-        if round >= 2 {
-            eventually("it comes again", async || {
-                (children(&zookeeper, PATH).await.len() == 1 && own().await != before).then_some(())
-            })
-            .await;
-        }
-        let mut connection = away.watch_connection();
-        within(connection.wait_for(|state| state.is_connected())).await.unwrap();
-        assert!(!waiting.is_finished());
-    }
-    all_watches(&server, 2).await;
-    // The others come while it is away.
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    let entered = within(enter_in_task(&other, 2)).await.unwrap().unwrap();
-    assert!(!waiting.is_finished());
-    proxy.refuse_connections(false).unwrap();
-    let late = within(waiting).await.unwrap().unwrap();
-    let leaving = leave_in_task(entered);
-    proxy.cut();
-    within(late.leave()).await.unwrap();
-    within(leaving).await.unwrap().unwrap();
-    nothing_left(&server, &zookeeper).await;
-}
-
-// After the fix of GH-1290, Curator counts again when it is let in, and waits for ever if others have left already.
-#[tokio::test]
-async fn that_ready_was_seen_is_the_admission() {
-    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    let (slow, other) = (connect_through(&proxy).await, connect(&server).await);
-    let waiting = enter_in_task(&slow, 2);
-    queue_of(&zookeeper, PATH, 1).await;
-    all_watches(&server, 2).await;
-    // It hears late that it is let in.
-    let held = proxy.intercept(Request::Exists, Fate::HoldReply);
-    proxy.cut();
-    within(held.happened()).await;
-    let entered = within(enter_in_task(&other, 2)).await.unwrap().unwrap();
-    drop(entered);
-    queue_of(&zookeeper, PATH, 2).await;
-    held.release();
-    within(within(waiting).await.unwrap().unwrap().leave()).await.unwrap();
     nothing_left(&server, &zookeeper).await;
 }
 
@@ -186,8 +118,7 @@ async fn it_takes_few_requests() {
     let (server, proxy) = server_and_proxy().await;
     let (client, other) = (connect_through(&proxy).await, connect(&server).await);
     let zookeeper = bystander(&server).await;
-    let containers = zk::CreateMode::Container.with_acls(zk::Acls::anyone_all());
-    zookeeper.mkdir(PATH, &containers).await.unwrap();
+    zookeeper.mkdir(PATH, &anyone(CreateMode::Container)).await.unwrap();
     let waiting = enter_in_task(&other, 2);
     queue_of(&zookeeper, PATH, 1).await;
     proxy.take_requests();

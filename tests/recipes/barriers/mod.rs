@@ -5,17 +5,11 @@ mod counted;
 mod double_barrier;
 mod rounds;
 
-use std::time::Duration;
-
-use tokio::task::JoinHandle;
-use zk_recipes::barriers::{DoubleBarrier, Entered};
-use zk_recipes::{Client, Result};
-
-use crate::support::*;
+use crate::recipes::prelude::*;
 
 /// That of double barriers.
 const PATH: &str = "/barriers/d";
-const BRIEF: Duration = Duration::from_millis(300);
+const BRIEF: Duration = ms(300);
 
 fn double_barrier(client: &Client, members: usize) -> DoubleBarrier {
     DoubleBarrier::new(client, PATH, members).unwrap()

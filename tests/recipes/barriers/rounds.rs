@@ -1,10 +1,6 @@
 //! The rounds of a `DoubleBarrier`: nobody is let in by members that have left.
 
-use zk_recipes::testing::{Fate, MemoryServer, Request, Traffic, kill_session};
-use zookeeper_client as zk;
-
 use super::*;
-use crate::recipes::stage::{server_and_bystander, server_client_and_bystander, server_proxy_and_bystander};
 
 /// Nobody is let in alone once all have left; and two are.
 async fn assert_next_round_waits(server: &Server) {
@@ -53,8 +49,7 @@ async fn the_last_one_that_waits_for_the_next_round_and_gives_up_tidies_up() {
         queue_of(&zookeeper, PATH, 0).await;
 
         // What they left behind.
-        let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
-        zookeeper.create(&format!("{PATH}/ready"), b"", &persistent).await.unwrap();
+        zookeeper.create(&format!("{PATH}/ready"), b"", &anyone(CreateMode::Persistent)).await.unwrap();
         let waiting: Vec<_> = (0..waiters).map(|_| enter_in_task(&client, 9)).collect();
         queue_of(&zookeeper, PATH, 1 + waiters).await;
         waiting.iter().for_each(JoinHandle::abort);
@@ -67,10 +62,9 @@ async fn the_last_one_that_waits_for_the_next_round_and_gives_up_tidies_up() {
 async fn one_that_gives_up_before_its_node_is_known_tidies_up() {
     let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let client = connect_through(&proxy).await;
-    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
-    zookeeper.mkdir(PATH, &persistent).await.unwrap();
+    zookeeper.mkdir(PATH, &anyone(CreateMode::Persistent)).await.unwrap();
     for _ in 0..5 {
-        zookeeper.create(&format!("{PATH}/ready"), b"", &persistent).await.unwrap();
+        zookeeper.create(&format!("{PATH}/ready"), b"", &anyone(CreateMode::Persistent)).await.unwrap();
         let held = proxy.intercept(Request::Create, Fate::HoldReply);
         let waiting = enter_in_task(&client, 9);
         within(held.happened()).await;
@@ -85,8 +79,7 @@ async fn one_that_gives_up_before_its_node_is_known_tidies_up() {
 async fn a_path_that_was_made_to_stay_stays() {
     let (server, zookeeper) = server_and_bystander().await;
     let clients = connect_many::<2>(&server).await;
-    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
-    zookeeper.mkdir(PATH, &persistent).await.unwrap();
+    zookeeper.mkdir(PATH, &anyone(CreateMode::Persistent)).await.unwrap();
     let (_, before) = zookeeper.get_data(PATH).await.unwrap();
     for _ in 0..2 {
         let mut all = entered(&clients).await;
@@ -173,49 +166,6 @@ async fn who_leaves_waits_for_those_that_join_meanwhile() {
     within(leaving).await.unwrap().unwrap();
 }
 
-// Otherwise both would wait: one for the others to leave, the other for others to come.
-#[tokio::test]
-async fn who_leaves_does_not_wait_for_the_next_round() {
-    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    let clients = [connect_through(&proxy).await, connect(&server).await];
-    let mut all = entered(&clients).await;
-    let _dies = all.pop();
-    let held = proxy.intercept(Request::Delete, Fate::HoldReply);
-    let leaving = leave_in_task(all.remove(0));
-    within(held.happened()).await;
-    kill_session(&clients[1]).await.unwrap();
-    no_members(&zookeeper, PATH).await;
-    let waiting = enter_in_task(&connect(&server).await, 2);
-    queue_of(&zookeeper, PATH, 2).await;
-    held.release();
-    within(leaving).await.unwrap().unwrap();
-    assert!(!waiting.is_finished());
-    let entered = within(enter_in_task(&clients[0], 2)).await.unwrap().unwrap();
-    drop(within(waiting).await.unwrap().unwrap());
-    within(entered.leave()).await.unwrap();
-    queue_of(&zookeeper, PATH, 0).await;
-}
-
-// Someone who has left deletes `ready` late, when the next round has begun.
-#[tokio::test]
-async fn who_was_let_in_and_has_not_heard_of_it_is_let_in_again() {
-    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    let (slow, other) = (connect_through(&proxy).await, connect(&server).await);
-    let slow_enters = enter_in_task(&slow, 2);
-    let slow_node = queue_of(&zookeeper, PATH, 1).await.remove(0);
-    watches_on(&server, &slow_node).await;
-    proxy.set_traffic(Traffic::black_hole_to_client());
-    let entered = within(double_barrier(&other, 2).enter()).await.unwrap();
-    let leaving = leave_in_task(entered);
-    queue_of(&zookeeper, PATH, 2).await;
-    zookeeper.delete(&format!("{PATH}/ready"), None).await.unwrap();
-    proxy.cut();
-    proxy.set_traffic(Traffic::pass());
-    within(slow_enters).await.unwrap().unwrap().leave().await.unwrap();
-    within(leaving).await.unwrap().unwrap();
-    queue_of(&zookeeper, PATH, 0).await;
-}
-
 const READY: &str = "/barriers/d/ready";
 
 #[tokio::test]
@@ -252,7 +202,7 @@ async fn who_leaves_waits_for_one_that_has_opened_again() {
     proxy.take_requests();
     let mut writer = zookeeper.new_multi_writer();
     writer.add_delete(READY, None).unwrap();
-    writer.add_create(READY, b"", &zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all())).unwrap();
+    writer.add_create(READY, b"", &anyone(CreateMode::Persistent)).unwrap();
     writer.commit().await.unwrap();
     eventually("it looks again", async || proxy.take_requests().contains(&Request::GetData).then_some(()))
         .await;
@@ -263,28 +213,6 @@ async fn who_leaves_waits_for_one_that_has_opened_again() {
     all_watches(&server, 3).await;
     assert!(!leaving.is_finished(), "one that has joined is still in");
     within(joined.leave()).await.unwrap();
-    within(leaving).await.unwrap().unwrap();
-}
-
-#[tokio::test]
-async fn who_leaves_as_the_connection_is_lost_does_not_wait_for_the_next_round() {
-    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    let slow = connect_through(&proxy).await;
-    let [other, third, fourth] = connect_many(&server).await;
-    let clients = [slow, other];
-    let mut all = entered(&clients).await;
-    all_watches(&server, 2).await;
-    // Its reply comes behind that of the look that tells the round: without it, the delete would wait for the connection.
-    clients[0].zookeeper().await.unwrap().sync("/").await.unwrap();
-    let last = all.pop().unwrap();
-    proxy.set_traffic(Traffic::black_hole_to_client());
-    let leaving = leave_in_task(all.remove(0));
-    queue_of(&zookeeper, PATH, 2).await;
-    within(last.leave()).await.unwrap();
-    queue_of(&zookeeper, PATH, 0).await;
-    let _next = entered(&[third, fourth]).await;
-    proxy.cut();
-    proxy.set_traffic(Traffic::pass());
     within(leaving).await.unwrap().unwrap();
 }
 

@@ -1,18 +1,10 @@
 //! What a cache that says it is current has.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use futures_util::FutureExt;
-use tokio::time::{sleep, timeout};
-use zk_recipes::cache::{Cache, CacheOptions, CacheState};
-use zk_recipes::testing::FaultProxy;
-use zookeeper_client as zk;
 
-use super::{create, server_3_9};
-use crate::recipes::stage::server_and_bystander;
-use crate::support::{BOUND, bystander, connect, connect_through, eventually, is_thorough, within};
+use super::*;
 
 #[test]
 fn wait_current_returns_no_snapshot_from_before() {
@@ -26,18 +18,17 @@ fn wait_current_returns_no_snapshot_from_before() {
     });
     let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
     runtime.block_on(async { within(cache.wait_current()).await }).unwrap();
-    let patience = Duration::from_secs(if is_thorough() { 100 } else { 5 });
+    let patience = secs(if is_thorough() { 100 } else { 5 });
     let mut stale = 0;
     let start = Instant::now();
     let mut rounds = 0_u32;
     while start.elapsed() < patience && stale == 0 {
         rounds += 1;
         runtime.block_on(async {
-            proxy.refuse_connections(true).unwrap();
-            proxy.cut();
+            cut_off(&proxy);
             let mut state = cache.watch_state();
             within(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
-            eventually("stale", async || (!cache.state().is_current()).then_some(())).await;
+            until("stale", || !cache.state().is_current()).await;
             zookeeper.set_data("/r", &rounds.to_be_bytes(), None).await.unwrap();
         });
         let done = Arc::new(AtomicBool::new(false));
@@ -54,9 +45,9 @@ fn wait_current_returns_no_snapshot_from_before() {
                 })
             })
             .collect();
-        proxy.refuse_connections(false).unwrap();
+        mend(&proxy);
         let _ = runtime.block_on(async { timeout(BOUND, cache.wait_current()).await });
-        runtime.block_on(async { sleep(Duration::from_millis(50)).await });
+        runtime.block_on(async { sleep(ms(50)).await });
         done.store(true, SeqCst);
         for thread in threads {
             let seen = thread.join().unwrap();
@@ -77,14 +68,11 @@ async fn a_node_that_becomes_readable_appears() {
     let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
     within(cache.wait_current()).await.unwrap();
     let hidden = [zk::Acl::new(zk::Permission::ADMIN, zk::AuthId::anyone())];
-    zookeeper
-        .create("/r/n", b"1", &zk::CreateMode::Persistent.with_acls(zk::Acls::new(&hidden)))
-        .await
-        .unwrap();
-    sleep(Duration::from_millis(500)).await;
+    zookeeper.create("/r/n", b"1", &CreateMode::Persistent.with_acls(zk::Acls::new(&hidden))).await.unwrap();
+    sleep(ms(500)).await;
     let all = [zk::Acl::new(zk::Permission::ALL, zk::AuthId::anyone())];
     zookeeper.set_acl("/r/n", &all, None).await.unwrap();
-    sleep(Duration::from_millis(500)).await;
+    sleep(ms(500)).await;
     // The servers tell of all of these.
     zookeeper.set_data("/r/n", b"2", None).await.unwrap();
     create(&zookeeper, "/r/n/child", b"").await;

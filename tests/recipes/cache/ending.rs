@@ -1,15 +1,6 @@
 //! How caches end.
 
-use std::time::Duration;
-
-use tokio::time::{sleep, timeout};
-use zk_recipes::cache::{Cache, CacheEvent, CacheOptions, CacheState};
-use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request};
-use zk_recipes::{Client, Error};
-
-use super::create;
-use crate::recipes::stage::server_and_bystander;
-use crate::support::{BOUND, connect_through, eventually, within};
+use super::*;
 
 const ADD_WATCH: Request = Request::Other(106);
 
@@ -21,7 +12,7 @@ async fn changes_of_a_cache_that_is_dropped_before_it_has_loaded_end() {
         let mut changes = cache.changes();
         let ended = tokio::spawn(async move { changes.next().await.is_none() });
         if waits {
-            sleep(Duration::from_millis(300)).await;
+            sleep(ms(300)).await;
         }
         drop(cache);
         assert!(matches!(timeout(BOUND, ended).await, Ok(Ok(true))), "it waits for ever");
@@ -58,10 +49,10 @@ async fn a_cache_ends_with_the_runtime_of_its_client() {
     eventually("the client is closed", async || client.is_closed().then_some(())).await;
     zookeeper.set_data("/r", b"new", None).await.unwrap();
     let mut broken = Vec::new();
-    if timeout(Duration::from_secs(20), changes.next()).await.is_err() {
+    if timeout(secs(20), changes.next()).await.is_err() {
         broken.push("changes().next() waits for ever");
     }
-    if timeout(Duration::from_secs(20), cache.wait_until(|_| false)).await.is_err() {
+    if timeout(secs(20), cache.wait_until(|_| false)).await.is_err() {
         broken.push("wait_until waits for ever");
     }
     if cache.state().is_current() {
@@ -85,7 +76,7 @@ async fn no_watch_is_set_while_another_one_is_removed() {
     within(removal.happened()).await;
     let second = new_cache();
     let setting = proxy.intercept(ADD_WATCH, Fate::HoldReply);
-    let is_early = timeout(Duration::from_millis(50), setting.happened()).await.is_ok();
+    let is_early = timeout(ms(50), setting.happened()).await.is_ok();
     assert!(!is_early, "the server had not removed the first watch yet");
     drop(setting);
     removal.release();
@@ -104,7 +95,7 @@ async fn no_watch_is_left_of_a_cache_that_is_dropped_early() {
         let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
         held.happened().await;
         drop(cache);
-        sleep(Duration::from_millis(10)).await;
+        sleep(ms(10)).await;
         held.release();
     }
     eventually("no watch is left", async || (server.watch_count().await.unwrap() == 0).then_some(())).await;

@@ -1,13 +1,6 @@
 //! What a cache shows, and of what it tells.
 
-use zk_recipes::cache::{Cache, CacheEvent, CacheOptions, CacheState};
-use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
-use zk_recipes::{Client, Error};
-use zookeeper_client as zk;
-
-use super::{Reader, create, paths, shows};
-use crate::recipes::stage::server_and_bystander;
-use crate::support::{connect, connect_through, eventually, watches_on, within};
+use super::*;
 
 #[tokio::test]
 async fn a_tree_is_followed() {
@@ -72,58 +65,6 @@ async fn a_cache_holds_what_its_options_say() {
     assert_eq!((node.data(), node.data_length()), (None, 7));
 }
 
-#[tokio::test]
-async fn what_happens_without_a_connection_is_told_afterwards() {
-    let (server, zookeeper) = server_and_bystander().await;
-    for path in ["/r", "/r/changed", "/r/deleted", "/r/created-again", "/r/created-again/x", "/r/same"] {
-        create(&zookeeper, path, b"old").await;
-    }
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
-    let mut changes = cache.changes();
-    let mut reader = Reader::default();
-    within(cache.wait_current()).await.unwrap();
-    reader.read(&mut changes);
-
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    let mut state = cache.watch_state();
-    within(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
-    assert_eq!(cache.current().len(), 6, "what was known stays readable");
-    zookeeper.set_data("/r/changed", b"new", None).await.unwrap();
-    for path in ["/r/deleted", "/r/created-again/x", "/r/created-again"] {
-        zookeeper.delete(path, None).await.unwrap();
-    }
-    for path in ["/r/created-again", "/r/new"] {
-        create(&zookeeper, path, b"old").await;
-    }
-    proxy.refuse_connections(false).unwrap();
-    within(state.wait_for(CacheState::is_current)).await.unwrap();
-    reader.read(&mut changes);
-    reader.assert_is(&cache.current());
-    reader.told.sort();
-    let told = [
-        "+/r/created-again",
-        "+/r/new",
-        "-/r/created-again",
-        "-/r/created-again/x",
-        "-/r/deleted",
-        "=/r/changed",
-    ];
-    assert_eq!(reader.told, told);
-    assert_eq!(reader.resets, 1);
-
-    // Nothing changes with a new session.
-    reader.told.clear();
-    kill_session(&client).await.unwrap();
-    zookeeper.set_data("/r/changed", b"newer", None).await.unwrap();
-    shows(&cache, "/r/changed", Some(b"newer")).await;
-    within(cache.wait_current()).await.unwrap();
-    reader.read(&mut changes);
-    assert_eq!(reader.told, ["=/r/changed"]);
-}
-
 /// The connection is lost between the event of a change of the child, and the reply.
 #[tokio::test]
 async fn a_child_is_told_below_its_new_parent() {
@@ -141,20 +82,29 @@ async fn a_child_is_told_below_its_new_parent() {
     let held = proxy.intercept(Request::GetData, Fate::HoldReply);
     zookeeper.set_data("/r/p/c", b"changed", None).await.unwrap();
     within(held.happened()).await;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
+    cut_off(&proxy);
     drop(held);
-    eventually("it knows that it may be stale", async || (!cache.state().is_current()).then_some(())).await;
+    until("it knows that it may be stale", || !cache.state().is_current()).await;
+    assert_eq!(cache.current().len(), 3, "what was known stays readable");
     for path in ["/r/p/c", "/r/p"] {
         zookeeper.delete(path, None).await.unwrap();
     }
     for path in ["/r/p", "/r/p/c"] {
         create(&zookeeper, path, b"new").await;
     }
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     within(cache.wait_current()).await.unwrap();
     reader.read(&mut changes);
     assert_eq!(reader.told, ["-/r/p/c", "-/r/p", "+/r/p", "+/r/p/c"]);
+
+    // Nothing changes with a new session.
+    reader.told.clear();
+    kill_session(&client).await.unwrap();
+    zookeeper.set_data("/r/p/c", b"newer", None).await.unwrap();
+    shows(&cache, "/r/p/c", Some(b"newer")).await;
+    within(cache.wait_current()).await.unwrap();
+    reader.read(&mut changes);
+    assert_eq!((reader.told, reader.resets), (vec!["=/r/p/c".to_owned()], 1));
 }
 
 #[tokio::test]

@@ -1,13 +1,6 @@
 //! Caches that become too large, and large nodes.
 
-use zk_recipes::Error;
-use zk_recipes::cache::{Cache, CacheOptions, CacheState};
-use zk_recipes::testing::FaultProxy;
-use zookeeper_client as zk;
-
-use super::{create, create_many, shows};
-use crate::recipes::stage::{server_and_bystander, server_and_client};
-use crate::support::{connect, connect_through, eventually, within};
+use super::*;
 
 #[tokio::test]
 async fn a_cache_that_would_be_too_large_fails() {
@@ -71,14 +64,13 @@ async fn nodes_may_come_without_a_connection_while_others_go() {
     let client = connect_through(&proxy).await;
     let cache = Cache::new(&client, "/r", CacheOptions::tree().max_nodes(450)).unwrap();
     assert_eq!(within(cache.wait_current()).await.unwrap().len(), 405);
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    eventually("it knows that it may be stale", async || (!cache.state().is_current()).then_some(())).await;
+    cut_off(&proxy);
+    until("it knows that it may be stale", || !cache.state().is_current()).await;
     for path in going() {
         zookeeper.delete(&path, None).await.unwrap();
     }
     create_many(&zookeeper, (0..100).map(|at| format!("/r/a/{at:03}")), b"").await;
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     assert_eq!(within(cache.wait_current()).await.unwrap().len(), 405);
 }
 
@@ -105,11 +97,16 @@ async fn large_nodes_load_beside_many_small_ones() {
     let large = vec![7; 1_000_000];
     for at in 0..20 {
         create(&zookeeper, &format!("/r/large{at:02}"), &large).await;
-        let open = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
         for of in 0..3 {
             let mut writer = zookeeper.new_multi_writer();
             for number in 0..50 {
-                writer.add_create(&format!("/r/n{at:02}-{of}-{number}"), b"small", &open).unwrap();
+                writer
+                    .add_create(
+                        &format!("/r/n{at:02}-{of}-{number}"),
+                        b"small",
+                        &anyone(CreateMode::Persistent),
+                    )
+                    .unwrap();
             }
             writer.commit().await.unwrap();
         }

@@ -1,15 +1,6 @@
 //! One-shot watches of the session on the path of a cache.
 
-use std::time::Duration;
-
-use tokio::time::sleep;
-use zk_recipes::cache::{Cache, CacheOptions};
-use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{Fate, FaultProxy, Request};
-use zk_recipes::{LeaderObserver, Observation, Semaphore};
-
-use super::{create, on_each_server, shows};
-use crate::support::{Server, bystander, connect, connect_through, eventually, within};
+use super::*;
 
 /// What becomes of the caller of a watch while the reply is on its way.
 #[derive(Clone, Copy, Debug)]
@@ -43,7 +34,7 @@ async fn the_cache_is_told(server: &Server, nth: usize, caller: Caller, cache_fi
         tokio::select! {
             _ = &mut waiting => unreachable!("it is taken"),
             () = earlier.happened() => {}
-            () = sleep(Duration::from_secs(2)) => return,
+            () = sleep(secs(2)) => return,
         }
         earlier.release();
     }
@@ -51,11 +42,11 @@ async fn the_cache_is_told(server: &Server, nth: usize, caller: Caller, cache_fi
         _ = &mut waiting => unreachable!("it is taken"),
         () = last.happened() => {}
         // There are not so many.
-        () = sleep(Duration::from_secs(2)) => return,
+        () = sleep(secs(2)) => return,
     }
     let cache = cache.unwrap_or_else(new_cache);
     // Let its watch be requested.
-    sleep(Duration::from_millis(200)).await;
+    sleep(ms(200)).await;
     let kept = match caller {
         Caller::GivesUp => {
             drop(waiting);
@@ -64,12 +55,12 @@ async fn the_cache_is_told(server: &Server, nth: usize, caller: Caller, cache_fi
         Caller::IsNotPolled => Some(waiting),
     };
     // Let the cache react.
-    sleep(Duration::from_millis(100)).await;
+    sleep(ms(100)).await;
     last.release();
     within(cache.wait_current()).await.unwrap();
-    sleep(Duration::from_millis(200)).await;
+    sleep(ms(200)).await;
     drop(kept);
-    sleep(Duration::from_millis(100)).await;
+    sleep(ms(100)).await;
     for child in ["one", "two"] {
         let child = format!("{path}/{child}");
         create(&zookeeper, &child, b"new").await;
@@ -108,12 +99,12 @@ async fn dropped_beside_an_observer(server: &Server) -> (usize, usize) {
     let cache = Cache::new(&client, "/leaders", CacheOptions::tree()).unwrap();
     within(cache.wait_current()).await.unwrap();
     drop(cache);
-    sleep(Duration::from_secs(2)).await;
+    sleep(secs(2)).await;
     proxy.take_requests();
     for number in 0..1000_u32 {
         zookeeper.set_data("/leaders/other", &number.to_be_bytes(), None).await.unwrap();
     }
-    sleep(Duration::from_secs(1)).await;
+    sleep(secs(1)).await;
     let requests = proxy.take_requests();
     let removals = requests.iter().filter(|request| **request == Request::RemoveWatches).count();
     drop(leader);

@@ -1,9 +1,8 @@
 //! Who reads the changes of a cache, and checks each.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use zk_recipes::cache::{CacheEvent, CachedNode, Change, Changes, Snapshot};
+use super::*;
 
 /// What a reader of the changes knows.
 #[derive(Debug, Default)]

@@ -1,18 +1,9 @@
 //! How large the replies are that a cache asks for.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::time::Duration;
-
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::time::timeout;
-use zk_recipes::Client;
-use zk_recipes::cache::{Cache, CacheOptions};
-use zk_recipes::testing::FaultProxy;
 
-use super::{create, create_many};
-use crate::support::{BOUND, Server, bystander, connect_through, within};
+use super::*;
 
 /// How the answer to `srvr` begins.
 const TEXT: u32 = u32::from_be_bytes(*b"Zook");
@@ -88,13 +79,12 @@ async fn replies_stay_small_when_nodes_have_grown_meanwhile() {
     let client = connect_through(&proxy).await;
     let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
     within(cache.wait_current()).await.unwrap();
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
+    cut_off(&proxy);
     let large = vec![7; 100_000];
     for number in 0..120 {
         zookeeper.set_data(&format!("/r/n{number:04}"), &large, None).await.unwrap();
     }
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     let shown = timeout(BOUND, cache.wait_until(|seen| seen.bytes() > 12_000_000)).await.is_ok();
     let largest = largest.load(SeqCst);
     assert!(shown && largest < 2 << 20, "the largest reply has {largest} bytes; shown: {shown}");

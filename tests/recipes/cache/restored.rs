@@ -2,11 +2,7 @@
 
 use std::fs;
 
-use zk_recipes::cache::{Cache, CacheOptions};
-use zk_recipes::testing::FaultProxy;
-
-use super::{Reader, create, shows};
-use crate::support::{Server, bystander, connect_through, eventually, within};
+use super::*;
 
 /// Their transactions are counted from 1 again.
 #[tokio::test]
@@ -26,16 +22,15 @@ async fn a_cache_shows_what_is_there_after_the_servers_began_anew() {
     let mut reader = Reader::default();
     within(cache.wait_current()).await.unwrap();
     reader.read(&mut changes);
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    eventually("it knows that it may be stale", async || (!cache.state().is_current()).then_some(())).await;
+    cut_off(&proxy);
+    until("it knows that it may be stale", || !cache.state().is_current()).await;
     server.kill().await.unwrap();
     fs::remove_dir_all(server.real().data_dir().join("version-2")).unwrap();
     server.restart().await.unwrap();
     let zookeeper = bystander(&server).await;
     create(&zookeeper, "/r", b"").await;
     create(&zookeeper, "/r/a", b"new").await;
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     within(cache.wait_current()).await.unwrap();
     assert_eq!(cache.current().data("/r/a"), Some(&b"new"[..]));
     zookeeper.set_data("/r/a", b"newer", None).await.unwrap();

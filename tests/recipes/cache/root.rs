@@ -1,16 +1,6 @@
 //! Caches of `/`: of the servers, of a namespace, and of a chroot.
 
-use std::time::Duration;
-
-use zk_recipes::Client;
-use zk_recipes::cache::{Cache, CacheOptions, CacheState, Snapshot};
-use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{FaultProxy, MemoryServer};
-use zookeeper_client as zk;
-
-use super::{Reader, create, paths, server_3_9, shows};
-use crate::recipes::stage::server_and_bystander;
-use crate::support::{Server, bystander, eventually, lasting_server, within};
+use super::*;
 
 /// What `/` is of a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +15,7 @@ const PLACES: [Place; 3] = [Place::Servers, Place::Namespace, Place::Chroot];
 impl Place {
     async fn connect(self, servers: &str) -> Client {
         // The proxy lives on the thread of the test.
-        let builder = Client::builder().session_timeout(Duration::from_secs(10)).drop_timeout(Duration::ZERO);
+        let builder = Client::builder().session_timeout(secs(10)).drop_timeout(Duration::ZERO);
         let connected = match self {
             Self::Servers => builder.connect(servers).await,
             Self::Namespace => builder.namespace("app").connect(servers).await,
@@ -83,8 +73,7 @@ async fn the_root_is_cached_as_any_other_node(place: Place, zookeeper: &zk::Clie
     assert_eq!(reader.told, [top, "+/a", "+/a/b", "+/c", "=/", "=/a/b", "-/c"], "{place:?}");
     reader.told.clear();
 
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
+    cut_off(&proxy);
     let mut state = cache.watch_state();
     within(state.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
     set("/", b"later").await;
@@ -92,7 +81,7 @@ async fn the_root_is_cached_as_any_other_node(place: Place, zookeeper: &zk::Clie
         zookeeper.delete(&full(path), None).await.unwrap();
     }
     create(zookeeper, &full("/d"), b"1").await;
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     within(state.wait_for(CacheState::is_current)).await.unwrap();
     assert_eq!(own(&cache.current()), ["/", "/d"], "{place:?}");
     assert_eq!(cache.current().data("/"), Some(&b"later"[..]));

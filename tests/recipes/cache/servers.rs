@@ -1,66 +1,6 @@
 //! What differs between servers: ZooKeeper 3.8, on which one-shot watches end persistent ones, 3.9, and the one in memory.
 
-use zk_recipes::cache::{Cache, CacheOptions};
-use zk_recipes::shared::SharedCount;
-use zk_recipes::{
-    Client, CloseMode, Error, LeaderLatch, LeaderObserver, LeaderOptions, Observation, Semaphore,
-};
-use zookeeper_client as zk;
-
-use super::{Reader, create, on_each_server, shows};
-use crate::recipes::stage::{server_and_bystander, server_client_and_bystander};
-use crate::support::{Server, bystander, connect, empty_server, eventually, within};
-
-/// Lets one-shot watches come and go on the very path of a cache, by this library.
-async fn one_shot_watches_end_no_cache(server: &Server) {
-    let (client, zookeeper) = (&connect(server).await, &bystander(server).await);
-    let cache = Cache::new(client, "/leaders", CacheOptions::tree()).unwrap();
-    let mut changes = cache.changes();
-    let mut reader = Reader::default();
-    within(cache.wait_current()).await.unwrap();
-    reader.read(&mut changes);
-    // It watches the existence of a path that is not there.
-    let mut leader = LeaderObserver::new(client, "/leaders").unwrap().watch_leader();
-    within(leader.wait_for(|leader| *leader == Observation::Nobody)).await.unwrap();
-    for path in ["/leaders", "/leaders/x", "/leaders/x/y"] {
-        create(zookeeper, path, b"").await;
-    }
-    shows(&cache, "/leaders/x/y", Some(b"")).await;
-    zookeeper.set_data("/leaders/x", b"1", None).await.unwrap();
-    shows(&cache, "/leaders/x", Some(b"1")).await;
-    zookeeper.set_data("/leaders", b"2", None).await.unwrap();
-    shows(&cache, "/leaders", Some(b"2")).await;
-    drop(leader);
-
-    // It watches the data of the count, while a waiter waits.
-    let count = SharedCount::new(client, "/count", 1).unwrap();
-    let limited = Cache::new(client, "/count", CacheOptions::tree()).unwrap();
-    let semaphore = Semaphore::with_shared_count(client, "/semaphore", &count).unwrap();
-    let one = semaphore.acquire().await.unwrap();
-    within(limited.wait_current()).await.unwrap();
-    let waiting = tokio::spawn({
-        let semaphore = semaphore.clone();
-        async move { semaphore.acquire().await }
-    });
-    eventually("it waits", async || (semaphore.participants().await.ok()?.len() == 2).then_some(())).await;
-    create(zookeeper, "/count/child", b"").await;
-    shows(&limited, "/count/child", Some(b"")).await;
-    waiting.abort();
-    let _ = waiting.await;
-    one.release().await.unwrap();
-    create(zookeeper, "/count/other", b"").await;
-    shows(&limited, "/count/other", Some(b"")).await;
-    count.set(5).await.unwrap();
-    shows(&limited, "/count", Some(&5_i32.to_be_bytes())).await;
-    reader.read(&mut changes);
-    reader.assert_is(&cache.current());
-    assert_eq!(reader.told.iter().filter(|told| told.starts_with('+')).count(), 3, "{:?}", reader.told);
-}
-
-#[tokio::test]
-async fn one_shot_watches_of_the_session_end_no_cache() {
-    on_each_server(one_shot_watches_end_no_cache).await;
-}
+use super::*;
 
 /// Lets a node become readable, of which some servers have told nothing before.
 async fn is_changed_when_it_becomes_readable(server: &Server) {

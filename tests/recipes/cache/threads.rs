@@ -1,12 +1,9 @@
 //! Caches for threads.
 
-use std::time::Duration;
-
-use zk_recipes::Error;
 use zk_recipes::blocking::Client;
 use zk_recipes::blocking::cache::Cache;
-use zk_recipes::cache::{CacheEvent, CacheOptions, Change};
-use zk_recipes::testing::MemoryServer;
+
+use super::*;
 
 #[test]
 fn a_thread_follows_a_cache() {
@@ -18,7 +15,7 @@ fn a_thread_follows_a_cache() {
     assert_eq!(cache.wait_current().unwrap().len(), 1);
     let mut changes = cache.changes();
     assert!(matches!(changes.next(), Ok(Some(CacheEvent::Reset(_)))));
-    assert!(changes.next_within(Duration::from_millis(10)).unwrap().is_none());
+    assert!(changes.next_within(ms(10)).unwrap().is_none());
     count.set(2).unwrap();
     let two = 2_i32.to_be_bytes();
     let snapshot = cache.wait_until(|snapshot| snapshot.data("/count") == Some(&two)).unwrap();

@@ -1,16 +1,8 @@
 //! Caches of instances.
 
 use std::io::Write;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
 
-use zk_recipes::Client;
-use zk_recipes::cache::CacheState;
-
-use super::{create, open, orders, services};
-use crate::recipes::stage::{server_and_clients, server_client_and_bystander};
-use crate::support::*;
+use super::*;
 
 #[tokio::test]
 async fn a_cache_follows_the_instances() {
@@ -71,9 +63,7 @@ async fn instances_that_have_not_changed_are_not_reported() {
     let watching = tokio::spawn(async move {
         let mut equal = 0;
         while !is_over.load(SeqCst) {
-            let Ok(changed) =
-                tokio::time::timeout(Duration::from_millis(500), cached.wait_changed(&seen)).await
-            else {
+            let Ok(changed) = tokio::time::timeout(ms(500), cached.wait_changed(&seen)).await else {
                 continue;
             };
             let changed = changed.unwrap();
@@ -114,7 +104,7 @@ async fn a_cache_outlasts_what_strangers_have_compressed() {
     for (prefix, count, data) in [("s", bombs, &bomb), ("t", instances, &instance)] {
         for stranger in 0..count {
             let path = format!("/services/orders/{prefix}{stranger}");
-            zookeeper.create(&path, data, &open()).await.unwrap();
+            zookeeper.create(&path, data, &anyone(CreateMode::Persistent)).await.unwrap();
         }
     }
     let last = within(services(&compressing).register(orders("z"))).await.unwrap();

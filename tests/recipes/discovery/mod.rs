@@ -9,11 +9,8 @@ mod threads;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use zk_recipes::Client;
-use zk_recipes::discovery::{ServiceDiscovery, ServiceInstance};
-use zookeeper_client as zk;
 
-use crate::support::within;
+use crate::recipes::prelude::*;
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 struct Weight {
@@ -37,14 +34,13 @@ async fn json(zookeeper: &zk::Client, path: &str) -> Value {
     serde_json::from_slice(&zookeeper.get_data(path).await.unwrap().0).unwrap()
 }
 
-fn open() -> zk::CreateOptions<'static> {
-    zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all())
-}
-
 /// Creates nodes below that of the service, with data that need not be those of an instance.
 async fn create(zookeeper: &zk::Client, nodes: &[(&str, &str)]) {
-    zookeeper.mkdir("/services/orders", &open()).await.unwrap();
+    zookeeper.mkdir("/services/orders", &anyone(CreateMode::Persistent)).await.unwrap();
     for (id, data) in nodes {
-        zookeeper.create(&format!("/services/orders/{id}"), data.as_bytes(), &open()).await.unwrap();
+        zookeeper
+            .create(&format!("/services/orders/{id}"), data.as_bytes(), &anyone(CreateMode::Persistent))
+            .await
+            .unwrap();
     }
 }

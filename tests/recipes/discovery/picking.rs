@@ -1,12 +1,6 @@
 //! Providers of instances.
 
-use std::time::Duration;
-
-use zk_recipes::discovery::{DownInstancePolicy, ServiceProvider};
-
-use super::{create, orders, services};
-use crate::recipes::stage::{server_and_client, server_and_clients, server_client_and_bystander};
-use crate::support::*;
+use super::*;
 
 #[tokio::test]
 async fn a_provider_picks_what_is_enabled_and_up() {
@@ -18,7 +12,7 @@ async fn a_provider_picks_what_is_enabled_and_up() {
     }
     let cache = services.cache("orders").unwrap();
     within(cache.wait_until(|instances| instances.len() == 3)).await.unwrap();
-    let policy = DownInstancePolicy { errors: 2, timeout: Duration::from_secs(3600) };
+    let policy = DownInstancePolicy { errors: 2, timeout: secs(3600) };
     let provider = ServiceProvider::new(cache).down_instances(policy).filter(|instance| instance.id != "c");
     let picked =
         |count: usize| -> Vec<String> { (0..count).map(|_| provider.pick().unwrap().id.clone()).collect() };
@@ -67,7 +61,7 @@ async fn instances_with_one_id_are_not_taken_for_one_another() {
     create(&zookeeper, &[("a0000000000", &node(1)), ("a0000000001", &node(2))]).await;
     let cache = services(&client).cache("orders").unwrap();
     within(cache.wait_until(|instances| instances.len() == 2)).await.unwrap();
-    let policy = DownInstancePolicy { errors: 1, timeout: Duration::from_secs(3600) };
+    let policy = DownInstancePolicy { errors: 1, timeout: secs(3600) };
     let provider = ServiceProvider::new(cache).down_instances(policy);
     let failed = provider.pick().unwrap();
     provider.note_error(&failed);

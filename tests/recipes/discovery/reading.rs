@@ -3,13 +3,8 @@
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use zk_recipes::discovery::ServiceDiscovery;
-use zk_recipes::{Client, Error};
-use zookeeper_client as zk;
 
-use super::{create, orders, services};
-use crate::recipes::stage::server_client_and_bystander;
-use crate::support::*;
+use super::*;
 
 #[tokio::test]
 async fn what_is_no_instance_is_told() {
@@ -37,7 +32,7 @@ async fn an_instance_that_may_not_be_read_is_left_out() {
     let (client, owner) = (connect(&server).await, bystander(&server).await);
     let registration = within(services(&client).register(orders("a"))).await.unwrap();
     owner.auth("digest", b"someone:secret").await.unwrap();
-    let private = zk::CreateMode::Ephemeral.with_acls(zk::Acls::creator_all());
+    let private = CreateMode::Ephemeral.with_acls(zk::Acls::creator_all());
     owner.create("/services/orders/b", b"{}", &private).await.unwrap();
     let services = services(&client);
     let found = within(services.instances("orders")).await.unwrap();

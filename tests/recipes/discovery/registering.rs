@@ -1,16 +1,9 @@
 //! Instances that are registered.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use zk_recipes::discovery::{ServiceDiscovery, ServiceInstance, ServiceType, UriSpec};
-use zk_recipes::testing::{MemoryServer, kill_session};
-use zk_recipes::{Client, Error};
 
-use super::{ids, json, orders, services};
-use crate::recipes::stage::{server_and_clients, server_client_and_bystander};
-use crate::support::*;
+use super::*;
 
 #[tokio::test]
 async fn an_instance_is_found_while_it_is_registered() {
@@ -26,10 +19,7 @@ async fn an_instance_is_found_while_it_is_registered() {
     assert_eq!(ids(&others).await, ["a", "b"]);
     let found = within(others.instance("orders", "a")).await.unwrap().unwrap();
     // The node has milliseconds.
-    assert!(
-        instance.registration_time.duration_since(found.registration_time).unwrap()
-            < Duration::from_millis(1)
-    );
+    assert!(instance.registration_time.duration_since(found.registration_time).unwrap() < ms(1));
     instance.registration_time = found.registration_time;
     assert_eq!(found, instance);
     assert_eq!(within(others.instance("orders", "c")).await.unwrap(), None);
@@ -98,21 +88,6 @@ async fn a_payload_that_names_its_own_class_is_found() {
     assert_eq!(json(&zookeeper, "/services/orders/a").await["payload"]["@class"], "com.acme.Http");
     let found = within(services.instance("orders", "a")).await.unwrap().unwrap();
     assert_eq!(found.payload, Some(details));
-    drop(registration);
-}
-
-#[tokio::test]
-async fn an_instance_is_registered_again_after_its_session() {
-    let (_server, client, zookeeper) = server_client_and_bystander().await;
-    let registration = within(services(&client).register(orders("a"))).await.unwrap();
-    let session = session_id(&client).await;
-    kill_session(&client).await.unwrap();
-    let owner = || async {
-        let stat = zookeeper.check_stat("/services/orders/a").await.unwrap();
-        stat.map(|stat| stat.ephemeral_owner).filter(|owner| *owner != session)
-    };
-    let owner = eventually("another session has registered it", owner).await;
-    assert_eq!(owner, session_id(&client).await);
     drop(registration);
 }
 

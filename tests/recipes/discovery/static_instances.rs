@@ -1,14 +1,6 @@
 //! Instances that belong to no session.
 
-use zk_recipes::discovery::{Registration, ServiceInstance, ServiceType};
-use zk_recipes::nodes::NodeState;
-use zk_recipes::testing::{Fate, Request};
-use zk_recipes::{Client, Error};
-use zookeeper_client as zk;
-
-use super::{Weight, create, json, orders, services};
-use crate::recipes::stage::{server_and_clients, server_client_and_bystander, server_proxy_and_bystander};
-use crate::support::*;
+use super::*;
 
 const PATH: &str = "/services/orders/a";
 
@@ -159,20 +151,5 @@ async fn own_writes_whose_replies_are_lost_are_known_again() {
     within(registration.update(described(3))).await.unwrap();
     assert_eq!(found(&zookeeper).await, (3, 2));
     within(registration.unregister()).await.unwrap();
-    assert_eq!(zookeeper.check_stat(PATH).await.unwrap(), None);
-}
-
-#[tokio::test]
-async fn a_registration_that_is_given_up_leaves_no_static_instance() {
-    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    create(&zookeeper, &[]).await;
-    let client = connect_through(&proxy).await;
-    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
-    let services = services(&client);
-    let mut registering = Box::pin(services.register(described(1)));
-    assert!(poll_once(&mut registering).is_pending());
-    within(lost.happened()).await;
-    drop(registering);
-    within(client.close()).await;
     assert_eq!(zookeeper.check_stat(PATH).await.unwrap(), None);
 }

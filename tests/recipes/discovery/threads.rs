@@ -1,10 +1,6 @@
 //! Service discovery for threads.
 
-use zk_recipes::discovery::ServiceProvider;
-
-use super::{Weight, orders};
-use crate::recipes::stage::server_and_client;
-use crate::support::*;
+use super::*;
 
 #[tokio::test]
 async fn threads_find_services_too() {

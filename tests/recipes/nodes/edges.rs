@@ -1,25 +1,9 @@
 //! Rare uses of kept nodes and groups.
 
-use zk_recipes::nodes::{Group, NodeMode, PersistentNode, PersistentNodeOptions};
-use zk_recipes::{Client, Error};
-use zookeeper_client as zk;
-
-use super::{PATH, anyone, start};
-use crate::recipes::stage::{server_and_bystander, server_and_client, server_client_and_bystander};
-use crate::support::*;
+use super::*;
 
 /// gzip of "x", as in the tests of the library.
 const GZIP: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\0\xff\xab\0\0\x83\x16\xdc\x8c\x01\0\0\0";
-
-// "The session whose ephemeral node it is; `None` if it is no ephemeral node."
-#[tokio::test]
-async fn a_container_belongs_to_no_session() {
-    let (_server, client, zookeeper) = server_client_and_bystander().await;
-    zookeeper.mkdir(PATH, &anyone(zk::CreateMode::Container)).await.unwrap();
-    let node = start(&client, NodeMode::Ephemeral);
-    let error = within(node.wait_present()).await.unwrap_err();
-    assert_eq!(error, Error::NodeTaken { path: PATH.into(), session: None });
-}
 
 // "Returns the payload; `None` if this client may not read it."
 #[tokio::test]
@@ -88,7 +72,7 @@ async fn numbered_below_the_root() {
 #[tokio::test]
 async fn below_a_chroot_and_a_namespace() {
     let (server, zookeeper) = server_and_bystander().await;
-    zookeeper.mkdir("/ch/root", &anyone(zk::CreateMode::Persistent)).await.unwrap();
+    zookeeper.mkdir("/ch/root", &anyone(CreateMode::Persistent)).await.unwrap();
     let client =
         builder().namespace("n/s").connect(&format!("{}/ch/root", server.connect_string())).await.unwrap();
     let group = Group::new(&client, "/g").unwrap();
@@ -108,26 +92,6 @@ async fn below_a_chroot_and_a_namespace() {
     within(node.close()).await.unwrap();
     within(member.leave()).await.unwrap();
     assert!(children(&zookeeper, "/ch/root/n/s/s").await.is_empty());
-}
-
-// "The client does not stay a member", wherever the join is dropped.
-#[tokio::test]
-async fn a_join_that_is_dropped_anywhere_leaves_nothing() {
-    let (server, client, zookeeper) = server_client_and_bystander().await;
-    let group = Group::new(&client, "/g").unwrap();
-    for times in 1..30 {
-        let joined = poll_times(Box::pin(group.join("a", "1")), times).await;
-        drop(joined);
-        queue_of(&zookeeper, "/g", 0).await;
-        let joined = poll_times(Box::pin(group.join_within("a", "1", BOUND)), times).await;
-        drop(joined);
-        let member = within(group.join("a", "1")).await.unwrap();
-        drop(poll_times(Box::pin(member.set_payload("2")), times).await);
-        drop(poll_times(Box::pin(member.leave()), times).await);
-        queue_of(&zookeeper, "/g", 0).await;
-    }
-    drop(group);
-    assert_nothing_left(&server, &zookeeper, "/g").await;
 }
 
 // "If someone writes other data to it, the data of this value are written back."

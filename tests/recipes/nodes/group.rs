@@ -1,18 +1,6 @@
 //! `Group` and `GroupMember`.
 
-use std::time::Duration;
-
-use zk_recipes::nodes::{Group, MemberChange, Members};
-use zk_recipes::testing::{Request, Traffic};
-use zk_recipes::{Acl, AuthId, Client, Error, Permission, Watch};
-use zookeeper_client as zk;
-
-use super::anyone;
-use crate::recipes::stage::{
-    server_and_client, server_and_clients, server_and_proxy, server_client_and_bystander,
-    server_proxy_and_bystander,
-};
-use crate::support::*;
+use super::*;
 
 const PATH: &str = "/groups/g";
 
@@ -75,7 +63,7 @@ async fn an_id_has_one_member() {
     let first = within(group(&one).join("a", "1")).await.unwrap();
     let taken = Error::NodeTaken { path: format!("{PATH}/a"), session: Some(session_id(&one).await) };
     assert_eq!(within(group(&two).join("a", "2")).await.unwrap_err(), taken);
-    let brief = Duration::from_millis(300);
+    let brief = ms(300);
     let refused = answered(async || match group(&two).join_within("a", "2", brief).await {
         Err(error @ Error::NodeTaken { .. }) => Ok(error),
         other => other.map(|_| panic!("it joins")),
@@ -165,7 +153,7 @@ async fn it_takes_few_requests() {
 async fn a_group_that_may_not_be_listed_is_tried_again() {
     let (_server, client, zookeeper) = server_client_and_bystander().await;
     let acl = [Acl::new(Permission::CREATE | Permission::ADMIN, AuthId::anyone())];
-    let container = zk::CreateMode::Container;
+    let container = CreateMode::Container;
     zookeeper.create("/groups", b"", &container.with_acls(zk::Acls::anyone_all())).await.unwrap();
     zookeeper.create(PATH, b"", &container.with_acls(zk::Acls::new(&acl))).await.unwrap();
     let member = within(group(&client).join("a", "1")).await.unwrap();
@@ -208,8 +196,8 @@ async fn threads_have_the_same() {
 #[tokio::test]
 async fn a_member_that_is_replaced_in_one_transaction_shows_no_gap() {
     let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    zookeeper.mkdir(PATH, &anyone(zk::CreateMode::Persistent)).await.unwrap();
-    let (path, ephemeral) = (format!("{PATH}/a"), anyone(zk::CreateMode::Ephemeral));
+    zookeeper.mkdir(PATH, &anyone(CreateMode::Persistent)).await.unwrap();
+    let (path, ephemeral) = (format!("{PATH}/a"), anyone(CreateMode::Ephemeral));
     zookeeper.create(&path, b"1", &ephemeral).await.unwrap();
     let client = connect_through(&proxy).await;
     let mut seen = group(&client).watch_members();

@@ -8,17 +8,9 @@ mod takeovers;
 mod ttl;
 mod unreadable;
 
-use zk_recipes::nodes::{NodeMode, NodeState, PersistentNode, PersistentNodeOptions};
-use zk_recipes::{Client, Error};
-use zookeeper_client as zk;
-
-use crate::support::within;
+use crate::recipes::prelude::*;
 
 const PATH: &str = "/kept/a";
-
-fn anyone(mode: zk::CreateMode) -> zk::CreateOptions<'static> {
-    mode.with_acls(zk::Acls::anyone_all())
-}
 
 fn start(client: &Client, mode: NodeMode) -> PersistentNode {
     PersistentNode::start(client, PATH, "ours", PersistentNodeOptions::new().mode(mode)).unwrap()
@@ -45,11 +37,11 @@ async fn data(zookeeper: &zk::Client, path: &str) -> Option<String> {
 }
 
 async fn make_parent(zookeeper: &zk::Client) {
-    zookeeper.mkdir("/kept", &anyone(zk::CreateMode::Container)).await.unwrap();
+    zookeeper.mkdir("/kept", &anyone(CreateMode::Container)).await.unwrap();
 }
 
 /// Puts a node of its own in the place of the kept one.
 async fn take_over(zookeeper: &zk::Client) {
     zookeeper.delete(PATH, None).await.unwrap();
-    zookeeper.create(PATH, b"theirs", &anyone(zk::CreateMode::Ephemeral)).await.unwrap();
+    zookeeper.create(PATH, b"theirs", &anyone(CreateMode::Ephemeral)).await.unwrap();
 }

@@ -1,14 +1,6 @@
 //! `PersistentNode`.
 
-use std::time::Duration;
-
-use zk_recipes::nodes::{NodeMode, NodeState, OnStranger, PersistentNode, PersistentNodeOptions};
-use zk_recipes::testing::{Fate, Request, kill_session};
-use zk_recipes::{Acl, AuthId, Client, Error, Permission, Watch};
-use zookeeper_client as zk;
-
-use crate::recipes::stage::{server_and_client, server_client_and_bystander, server_proxy_and_client};
-use crate::support::*;
+use super::*;
 
 const PATH: &str = "/kept/a";
 
@@ -54,9 +46,8 @@ async fn blocked(state: &mut Watch<NodeState>) -> Error {
 
 /// Makes a node of someone else's at the path, which everybody may change.
 async fn make(zookeeper: &zk::Client, mode: zk::CreateMode) {
-    let containers = zk::CreateMode::Container.with_acls(zk::Acls::anyone_all());
-    zookeeper.mkdir("/kept", &containers).await.unwrap();
-    zookeeper.create(PATH, b"theirs", &mode.with_acls(zk::Acls::anyone_all())).await.unwrap();
+    zookeeper.mkdir("/kept", &anyone(CreateMode::Container)).await.unwrap();
+    zookeeper.create(PATH, b"theirs", &anyone(mode)).await.unwrap();
 }
 
 #[tokio::test]
@@ -91,7 +82,7 @@ async fn it_is_there_as_long_as_its_value_lives() {
 #[tokio::test]
 async fn it_takes_few_requests() {
     let (server, proxy, client) = server_proxy_and_client().await;
-    make(&bystander(&server).await, zk::CreateMode::Persistent).await;
+    make(&bystander(&server).await, CreateMode::Persistent).await;
     bystander(&server).await.delete(PATH, None).await.unwrap();
     proxy.take_requests();
     let node = ephemeral(&client, "one");
@@ -116,68 +107,32 @@ async fn a_reconnect_in_the_session_writes_nothing() {
         proxy.take_requests();
         proxy.cut();
         let mut requests = Vec::new();
-        eventually("it looks at the node again", || {
+        until("it looks at the node again", || {
             requests.extend(proxy.take_requests());
-            let has_looked = requests.contains(&Request::Exists);
-            async move { has_looked.then_some(()) }
+            requests.contains(&Request::Exists)
         })
         .await;
-        assert!(
-            !requests.contains(&Request::Create) && !requests.contains(&Request::SetData),
-            "{requests:?}"
-        );
+        let writes = [Request::Create, Request::SetData];
+        assert!(!requests.iter().any(|request| writes.contains(request)), "{requests:?}");
     }
     assert_eq!(stat(&zookeeper, PATH).await, before);
     assert!(node.state().is_present());
     // What was changed during the interruption is noticed.
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
+    cut_off(&proxy);
     zookeeper.delete(PATH, None).await.unwrap();
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     made_again(&mut node.watch_state(), before.unwrap().czxid).await;
-}
-
-#[tokio::test]
-async fn it_is_made_again_when_others_delete_it_or_write_to_it() {
-    let (server, client, zookeeper) = server_client_and_bystander().await;
-    let node = ephemeral(&client, "ours");
-    let mut state = node.watch_state();
-    let mut last = czxid(&mut state).await;
-    for _ in 0..3 {
-        zookeeper.delete(PATH, None).await.unwrap();
-        last = made_again(&mut state, last).await;
-        zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
-        eventually("the data are back", async || (data(&zookeeper, PATH).await == "ours").then_some(()))
-            .await;
-    }
-    within(node.close()).await.unwrap();
-    queue_of(&zookeeper, "/kept", 0).await;
-    all_watches(&server, 0).await;
-}
-
-#[tokio::test]
-async fn it_outlasts_its_session() {
-    let (_server, client, zookeeper) = server_client_and_bystander().await;
-    let node = ephemeral(&client, "ours");
-    let mut state = node.watch_state();
-    let mut last = czxid(&mut state).await;
-    for _ in 0..3 {
-        kill_session(&client).await.unwrap();
-        last = made_again(&mut state, last).await;
-        let stat = stat(&zookeeper, PATH).await.unwrap();
-        assert_eq!((stat.czxid, stat.ephemeral_owner), (last, session_id(&client).await));
-    }
 }
 
 #[tokio::test]
 async fn someone_elses_node_is_left_alone() {
     let (server, client, zookeeper) = server_client_and_bystander().await;
-    for mode in [zk::CreateMode::Ephemeral, zk::CreateMode::Persistent] {
+    for mode in [CreateMode::Ephemeral, CreateMode::Persistent, CreateMode::Container] {
         make(&zookeeper, mode).await;
         let theirs = stat(&zookeeper, PATH).await.unwrap();
         let failing = with(&client, PersistentNodeOptions::new());
         let error = within(failing.wait_present()).await.unwrap_err();
-        let session = (theirs.ephemeral_owner != 0).then_some(theirs.ephemeral_owner);
+        let session = (mode == CreateMode::Ephemeral).then_some(theirs.ephemeral_owner);
         assert_eq!(error, Error::NodeTaken { path: PATH.into(), session });
         assert_eq!(blocked(&mut failing.watch_state()).await, error);
         // A close deletes nothing that is not ours.
@@ -207,43 +162,6 @@ async fn a_client_keeps_one_node_at_a_path() {
     within(ephemeral(&client, "two").wait_present()).await.unwrap();
 }
 
-#[tokio::test]
-async fn a_lost_reply_leaves_one_node() {
-    let (server, proxy, client) = server_proxy_and_client().await;
-    let zookeeper = bystander(&server).await;
-    make(&zookeeper, zk::CreateMode::Persistent).await;
-    zookeeper.delete(PATH, None).await.unwrap();
-    for fate in [Fate::LoseReply, Fate::LoseRequest] {
-        for mode in [NodeMode::Ephemeral, NodeMode::EphemeralSequential, NodeMode::Persistent] {
-            let lost = proxy.intercept(Request::Create, fate);
-            let node = with(&client, PersistentNodeOptions::new().mode(mode));
-            within(lost.happened()).await;
-            let path = within(node.wait_present()).await.unwrap();
-            let name = path.strip_prefix("/kept/").unwrap();
-            assert_eq!(children(&zookeeper, "/kept").await, [name], "{mode:?}");
-            assert_eq!(data(&zookeeper, &path).await, "ours");
-
-            let lost = proxy.intercept(Request::SetData, fate);
-            within(node.set_data("newer")).await.unwrap();
-            within(lost.happened()).await;
-            assert_eq!(data(&zookeeper, &path).await, "newer");
-
-            let lost = proxy.intercept(Request::Delete, fate);
-            within(node.close()).await.unwrap();
-            within(lost.happened()).await;
-            assert_eq!(children(&zookeeper, "/kept").await, [""; 0], "{mode:?}");
-        }
-    }
-    // Closed before it is known whether it is there.
-    for mode in [NodeMode::Ephemeral, NodeMode::EphemeralSequential] {
-        let lost = proxy.intercept(Request::Create, Fate::LoseReply);
-        let node = with(&client, PersistentNodeOptions::new().mode(mode));
-        within(lost.happened()).await;
-        within(node.close()).await.unwrap();
-        queue_of(&zookeeper, "/kept", 0).await;
-    }
-}
-
 // CURATOR-154, -241: data that are set while a create is in retry are lost.
 #[tokio::test]
 async fn the_newest_data_win_whatever_is_in_progress() {
@@ -263,10 +181,9 @@ async fn the_newest_data_win_whatever_is_in_progress() {
     assert_eq!(data(&zookeeper, PATH).await, "5");
 
     // Without a connection, and dropped: they are written nevertheless.
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
+    cut_off(&proxy);
     assert!(poll_once(&mut Box::pin(node.set_data("6"))).is_pending());
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     eventually("the data are written", async || (data(&zookeeper, PATH).await == "6").then_some(())).await;
 }
 
@@ -296,7 +213,7 @@ async fn a_numbered_node_keeps_its_name() {
 #[tokio::test]
 async fn a_persistent_node_stays_with_its_value() {
     let (server, client, zookeeper) = server_client_and_bystander().await;
-    make(&zookeeper, zk::CreateMode::Persistent).await;
+    make(&zookeeper, CreateMode::Persistent).await;
     let options = PersistentNodeOptions::new().mode(NodeMode::Persistent);
     // Taken over, and given the data.
     let node = with(&client, options.clone());
@@ -324,7 +241,7 @@ async fn what_blocks_it_is_shown_and_it_recovers() {
     let (server, proxy, client) = server_proxy_and_client().await;
     let zookeeper = bystander(&server).await;
     let acl = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
-    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::new(&acl));
+    let persistent = CreateMode::Persistent.with_acls(zk::Acls::new(&acl));
     zookeeper.create("/kept", b"", &persistent).await.unwrap();
     let node = ephemeral(&client, "ours");
     let error = within(node.wait_present()).await.unwrap_err();
@@ -335,7 +252,7 @@ async fn what_blocks_it_is_shown_and_it_recovers() {
     let error = within(node.set_data("newer")).await.unwrap_err();
     assert!(matches!(&error, Error::ZooKeeper { source: zk::Error::NoAuth, .. }), "{error}");
     proxy.take_requests();
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    tokio::time::sleep(secs(2)).await;
     let requests = proxy.take_requests();
     assert!(requests.len() < 60, "it does not try too often: {requests:?}");
     let acl = [Acl::new(Permission::ALL, AuthId::anyone())];
@@ -354,10 +271,7 @@ async fn what_blocks_it_is_shown_and_it_recovers() {
     let orphan = PersistentNode::start(&client, "/nowhere/a", "", options).unwrap();
     let error = within(orphan.wait_present()).await.unwrap_err();
     assert!(matches!(&error, Error::ZooKeeper { source: zk::Error::NoNode, .. }), "{error}");
-    zookeeper
-        .create("/nowhere", b"", &zk::CreateMode::Container.with_acls(zk::Acls::anyone_all()))
-        .await
-        .unwrap();
+    zookeeper.create("/nowhere", b"", &anyone(CreateMode::Container)).await.unwrap();
     czxid(&mut orphan.watch_state()).await;
     // Data that no server takes are refused at once.
     let large = PersistentNode::start(&client, "/kept/b", vec![0; 1 << 20], PersistentNodeOptions::new());

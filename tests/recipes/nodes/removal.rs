@@ -1,28 +1,19 @@
 //! The end of a kept node, in bad weather.
 
 use std::io;
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpSocket, TcpStream};
-use tokio::task::JoinHandle;
-use zk_recipes::nodes::NodeMode;
-use zk_recipes::testing::{Fate, Request};
-use zk_recipes::{Client, Error};
-use zookeeper_client as zk;
 
-use super::{PATH, anyone, data, make_parent, present, start};
-use crate::recipes::stage::{server_and_bystander, server_proxy_and_bystander};
-use crate::support::*;
+use super::*;
 
 // The create found someone else's node, but the reply that says so was lost.
 #[tokio::test]
 async fn close_after_a_lost_create_leaves_a_strangers_persistent_node_alone() {
     let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
     make_parent(&zookeeper).await;
-    let persistent = anyone(zk::CreateMode::Persistent);
     for (theirs, is_written_to) in [("theirs", false), ("ours", true)] {
-        zookeeper.create(PATH, theirs.as_bytes(), &persistent).await.unwrap();
+        zookeeper.create(PATH, theirs.as_bytes(), &anyone(CreateMode::Persistent)).await.unwrap();
         if is_written_to {
             zookeeper.set_data(PATH, theirs.as_bytes(), None).await.unwrap();
         }
@@ -104,8 +95,8 @@ async fn refuse_authentication(port: u16) -> JoinHandle<()> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_persistent_node_closed_while_authentication_is_refused_is_deleted_after_that() {
     let mut server = lasting_server().await;
-    let builder = Client::builder().session_timeout(Duration::from_secs(10)).drop_timeout(Duration::ZERO);
-    let builder = builder.auth("digest", "me:secret").connection_timeout(Duration::from_secs(3));
+    let builder = Client::builder().session_timeout(secs(10)).drop_timeout(Duration::ZERO);
+    let builder = builder.auth("digest", "me:secret").connection_timeout(secs(3));
     let client = builder.connect(&server.connect_string()).await.unwrap();
     let node = present(&client, NodeMode::Persistent).await;
     server.stop().await.unwrap();

@@ -1,26 +1,28 @@
 //! What others put in the place of a kept node.
 
-use zk_recipes::nodes::{Group, NodeMode, NodeState, PersistentNode, PersistentNodeOptions};
-use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request};
-use zookeeper_client as zk;
-
-use super::{PATH, data, present, take_over, taken};
-use crate::recipes::stage::{server_and_proxy, server_proxy_and_client};
-use crate::support::*;
+use super::*;
 
 // "A node that belongs to another session is never written to or deleted."
 #[tokio::test]
-async fn set_data_after_an_interruption_leaves_a_strangers_node_alone() {
-    let (server, proxy, client) = server_proxy_and_client().await;
-    let zookeeper = bystander(&server).await;
-    let node = present(&client, NodeMode::Ephemeral).await;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    take_over(&zookeeper).await;
-    assert!(poll_once(&mut Box::pin(node.set_data("ours, newer"))).is_pending());
-    proxy.refuse_connections(false).unwrap();
-    taken(&node).await;
-    assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("theirs"));
+async fn a_write_or_the_end_after_an_interruption_leaves_a_strangers_node_alone() {
+    for closes in [false, true] {
+        let (server, proxy, client) = server_proxy_and_client().await;
+        let zookeeper = bystander(&server).await;
+        let node = present(&client, NodeMode::Ephemeral).await;
+        cut_off(&proxy);
+        take_over(&zookeeper).await;
+        if closes {
+            let mut closing = Box::pin(node.close());
+            assert!(poll_once(&mut closing).is_pending());
+            mend(&proxy);
+            within(closing).await.unwrap();
+        } else {
+            assert!(poll_once(&mut Box::pin(node.set_data("ours, newer"))).is_pending());
+            mend(&proxy);
+            taken(&node).await;
+        }
+        assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("theirs"));
+    }
 }
 
 // The same promise, without any interruption: the write and the takeover pass each other.
@@ -47,22 +49,6 @@ async fn set_data_at_the_time_of_a_takeover_leaves_a_strangers_node_alone() {
     assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("theirs"));
 }
 
-// "Deletes the node, if it is there and ours"; "A node that belongs to another session is never written to or deleted."
-#[tokio::test]
-async fn close_leaves_a_strangers_node_alone() {
-    let (server, proxy, client) = server_proxy_and_client().await;
-    let zookeeper = bystander(&server).await;
-    let node = present(&client, NodeMode::Ephemeral).await;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
-    take_over(&zookeeper).await;
-    let mut closing = Box::pin(node.close());
-    assert!(poll_once(&mut closing).is_pending());
-    proxy.refuse_connections(false).unwrap();
-    within(closing).await.unwrap();
-    assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("theirs"));
-}
-
 // The same for a member: another process has taken the id.
 #[tokio::test]
 async fn who_leaves_a_group_does_not_evict_another() {
@@ -75,15 +61,14 @@ async fn who_leaves_a_group_does_not_evict_another() {
         (server.four_letter_word("wchp").await.unwrap().matches("0x").count() >= 2).then_some(())
     })
     .await;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
+    cut_off(&proxy);
     // An operator evicts the first.
     bystander(&server).await.delete("/g/a", None).await.unwrap();
     let second = within(waiting).await.unwrap().unwrap();
     let NodeState::Present { czxid, .. } = second.state() else { panic!("{:?}", second.state()) };
     let mut leaving = Box::pin(first.leave());
     assert!(poll_once(&mut leaving).is_pending());
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     within(leaving).await.unwrap();
     let members = within(second.group().members()).await.unwrap();
     assert_eq!(members.get("a").map(|member| member.czxid()), Some(czxid), "it is still the same");
@@ -96,13 +81,12 @@ async fn a_value_that_ends_at_once_leaves_the_persistent_node_of_a_stranger() {
     let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
-    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
     for (path, request, has) in [
         ("/early", Request::Create, "theirs"),
         ("/later", Request::GetData, "theirs"),
         ("/late", Request::SetData, "ours"),
     ] {
-        zookeeper.create(path, b"theirs", &persistent).await.unwrap();
+        zookeeper.create(path, b"theirs", &anyone(CreateMode::Persistent)).await.unwrap();
         let held = proxy.intercept(request, Fate::HoldReply);
         let options = PersistentNodeOptions::new().mode(NodeMode::Persistent);
         let node = PersistentNode::start(&client, path, "ours", options).unwrap();

@@ -1,26 +1,19 @@
 //! `PersistentTtlNode`.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use zk_recipes::nodes::{NodeState, PersistentTtlNode, PersistentTtlNodeOptions};
-use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
-use zk_recipes::{Acl, AuthId, Client, Error, Permission, blocking};
-use zookeeper_client as zk;
-
-use super::{PATH, anyone, data, make_parent};
-use crate::recipes::stage::server_client_and_bystander;
-use crate::support::*;
+use super::*;
 
 const TOUCH: &str = "/kept/a/touch";
 /// Longer than any test.
-const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = secs(600);
 /// Long enough for a busy machine to touch it in time.
-const SHORT: Duration = Duration::from_secs(2);
+const SHORT: Duration = secs(2);
 
 /// A server that has nodes with a time to live, and looks for those whose time is over all the time.
 async fn server() -> Server {
     let builder = Server::builder().ttl_nodes();
-    builder.container_check_interval(Duration::from_millis(50)).start().await.unwrap()
+    builder.container_check_interval(ms(50)).start().await.unwrap()
 }
 
 async fn stage() -> (Server, Client, zk::Client) {
@@ -116,7 +109,7 @@ async fn it_is_there_as_long_as_its_value_lives_and_for_its_ttl() {
     let last = stat(&zookeeper, TOUCH).await.unwrap();
     vanished(&zookeeper).await;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let touched = Duration::from_millis(last.mtime.unsigned_abs());
+    let touched = ms(last.mtime.unsigned_abs());
     assert!(now - touched >= SHORT, "{:?}", now - touched);
     // The parent was a container.
     eventually("the parent vanishes", async || stat(&zookeeper, "/kept").await.is_none().then_some(())).await;
@@ -125,15 +118,12 @@ async fn it_is_there_as_long_as_its_value_lives_and_for_its_ttl() {
 
 #[tokio::test]
 async fn a_touch_takes_a_write_and_a_look() {
-    let server = server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, _, client) = stage_with_proxy().await;
     let _node = kept(&client, SHORT).await;
     let mut requests = Vec::new();
-    eventually("it is touched", || {
+    until("it is touched", || {
         requests.extend(proxy.take_requests());
-        let touches = requests.iter().filter(|request| **request == Request::SetData).count();
-        async move { (touches >= 3).then_some(()) }
+        requests.iter().filter(|request| **request == Request::SetData).count() >= 3
     })
     .await;
     let at = requests.iter().position(|request| *request == Request::SetData).unwrap();
@@ -144,7 +134,7 @@ async fn a_touch_takes_a_write_and_a_look() {
 async fn it_outlasts_sessions_and_restarts() {
     let mut server = server().await;
     // Longer than a restart takes.
-    let ttl = Duration::from_secs(20);
+    let ttl = secs(20);
     let client = connect(&server).await;
     let node = kept(&client, ttl).await;
     let before = stat(&bystander(&server).await, PATH).await.unwrap();
@@ -174,10 +164,9 @@ async fn it_vanishes_when_no_one_touches_it_and_comes_back_with_the_connection()
     let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
     let node = kept(&client, SHORT).await;
     let before = stat(&zookeeper, PATH).await.unwrap().czxid;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
+    cut_off(&proxy);
     vanished(&zookeeper).await;
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     let now = present_other_than(&node, before).await;
     assert_eq!(stat(&zookeeper, PATH).await.unwrap().czxid, now);
     touched_for_long(&zookeeper).await;
@@ -222,31 +211,40 @@ async fn several_keep_one_node() {
     vanished(&zookeeper).await;
 }
 
-// Someone writes to it for so long that the pauses before its data are written back are longer than its time to live.
+// Someone writes to it for so long that the pauses before its data are written back are longer than its time to live; also
+// one that is nearer to the servers, so that each write comes too late.
 #[tokio::test]
 async fn a_fight_about_its_data_does_not_keep_it_from_being_touched() {
-    let (_server, client, zookeeper) = stage().await;
-    let node = kept(&client, SHORT).await;
-    let before = stat(&zookeeper, PATH).await.unwrap().czxid;
-    let start = Instant::now();
-    while start.elapsed() < Duration::from_millis(3500) {
-        zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
-        tokio::time::sleep(Duration::from_millis(1)).await;
+    for delay in [0, 50] {
+        let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
+        let _node = kept(&client, SHORT * 2).await;
+        let before = stat(&zookeeper, PATH).await.unwrap().czxid;
+        proxy.set_traffic(Traffic::pass().delay(ms(delay)));
+        let writing = async {
+            loop {
+                zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
+                sleep(ms(1)).await;
+            }
+        };
+        tokio::select! {
+            () = touched(&zookeeper, 4) => {}
+            () = writing => {}
+        }
+        touched_for_long(&zookeeper).await;
+        assert_eq!(stat(&zookeeper, PATH).await.unwrap().czxid, before);
+        assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("ours"));
     }
-    touched_for_long(&zookeeper).await;
-    assert_eq!(stat(&zookeeper, PATH).await.unwrap().czxid, before);
-    assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("ours"));
-    drop(node);
 }
 
 #[tokio::test]
 async fn what_belongs_to_no_session_is_kept_and_other_nodes_are_left_alone() {
     let (_server, client, zookeeper) = stage().await;
     // So that the parent stays.
-    zookeeper.mkdir("/kept/other", &anyone(zk::CreateMode::Persistent)).await.unwrap();
-    let ttl = anyone(zk::CreateMode::Persistent).with_ttl(SHORT);
-    let persistent = anyone(zk::CreateMode::Persistent);
-    for (options, vanishes) in [(anyone(zk::CreateMode::Container), true), (ttl, true), (persistent, false)] {
+    zookeeper.mkdir("/kept/other", &anyone(CreateMode::Persistent)).await.unwrap();
+    let ttl = anyone(CreateMode::Persistent).with_ttl(SHORT);
+    for (options, vanishes) in
+        [(anyone(CreateMode::Container), true), (ttl, true), (anyone(CreateMode::Persistent), false)]
+    {
         let (theirs, _) = zookeeper.create(PATH, b"theirs", &options).await.unwrap();
         let node = kept(&client, SHORT).await;
         assert_eq!(stat(&zookeeper, PATH).await.unwrap().czxid, theirs.czxid);
@@ -260,7 +258,7 @@ async fn what_belongs_to_no_session_is_kept_and_other_nodes_are_left_alone() {
         }
         vanished(&zookeeper).await;
     }
-    let (theirs, _) = zookeeper.create(PATH, b"theirs", &anyone(zk::CreateMode::Ephemeral)).await.unwrap();
+    let (theirs, _) = zookeeper.create(PATH, b"theirs", &anyone(CreateMode::Ephemeral)).await.unwrap();
     let node = start(&client, SHORT);
     let error = within(node.wait_present()).await.unwrap_err();
     assert_eq!(error, Error::NodeTaken { path: PATH.into(), session: Some(theirs.ephemeral_owner) });
@@ -273,7 +271,7 @@ async fn what_belongs_to_no_session_is_kept_and_other_nodes_are_left_alone() {
 #[tokio::test]
 async fn an_end_at_any_moment_leaves_nothing() {
     let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
-    zookeeper.mkdir("/kept/other", &anyone(zk::CreateMode::Persistent)).await.unwrap();
+    zookeeper.mkdir("/kept/other", &anyone(CreateMode::Persistent)).await.unwrap();
     for request in [Request::Multi, Request::SetData] {
         for fate in [Fate::LoseRequest, Fate::LoseReply, Fate::HoldReply] {
             let met = proxy.intercept(request, fate);
@@ -322,7 +320,7 @@ async fn a_child_that_may_not_be_written_to_is_reported() {
     let (_server, client, zookeeper) = stage().await;
     make_parent(&zookeeper).await;
     let acl = [Acl::new(Permission::READ | Permission::WRITE, AuthId::anyone())];
-    let options = zk::CreateMode::Persistent.with_acls(zk::Acls::new(&acl)).with_ttl(SHORT);
+    let options = CreateMode::Persistent.with_acls(zk::Acls::new(&acl)).with_ttl(SHORT);
     zookeeper.create(PATH, b"ours", &options).await.unwrap();
     let node = start(&client, SHORT);
     let refused = Error::ZooKeeper { operation: "touch", path: PATH.into(), source: zk::Error::NoAuth };
@@ -361,8 +359,8 @@ async fn what_cannot_be_is_refused_before_anything_is_sent() {
     let refused = |options: PersistentTtlNodeOptions| {
         PersistentTtlNode::start(&client, PATH, "", options).map(drop).unwrap_err()
     };
-    let most = Duration::from_millis((1 << 40) - 1);
-    for ttl in [Duration::ZERO, Duration::from_micros(999), most + Duration::from_millis(1), Duration::MAX] {
+    let most = ms((1 << 40) - 1);
+    for ttl in [Duration::ZERO, Duration::from_micros(999), most + ms(1), Duration::MAX] {
         let error = refused(PersistentTtlNodeOptions::new(ttl));
         assert!(matches!(error, Error::InvalidArgument { argument: "ttl", .. }), "{error}");
     }
@@ -389,10 +387,10 @@ async fn what_cannot_be_is_refused_before_anything_is_sent() {
 async fn the_shortest_and_the_longest_ttl_are_accepted() {
     let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
     // A touch takes longer than the time to live, so the node may come and go.
-    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(5)));
-    drop(kept(&client, Duration::from_millis(1)).await);
+    proxy.set_traffic(Traffic::pass().delay(ms(5)));
+    drop(kept(&client, ms(1)).await);
     vanished(&zookeeper).await;
-    let most = Duration::from_millis((1 << 40) - 1);
+    let most = ms((1 << 40) - 1);
     drop(kept(&client, most).await);
     assert!(stat(&zookeeper, PATH).await.is_some());
 }
@@ -423,7 +421,7 @@ async fn it_is_touched_although_its_data_are_refused() {
     let server = server().await;
     let zookeeper = bystander(&server).await;
     let acl = [Acl::new(Permission::READ | Permission::CREATE | Permission::DELETE, AuthId::anyone())];
-    let builder = builder().session_timeout(Duration::from_secs(10));
+    let builder = builder().session_timeout(secs(10));
     let builder = builder.acl_for_path(move |path| path.ends_with("/a").then(|| acl.to_vec()));
     let client = builder.connect(&server.connect_string()).await.unwrap();
     let node = kept(&client, SHORT * 2).await;
@@ -435,33 +433,13 @@ async fn it_is_touched_although_its_data_are_refused() {
     assert!(node.state().is_present(), "{:?}", node.state());
 }
 
-// The same in a fight about its data that is lost each time, since the other is nearer to the servers.
-#[tokio::test]
-async fn it_is_touched_although_someone_writes_all_the_time() {
-    let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
-    let _node = kept(&client, SHORT * 2).await;
-    let before = stat(&zookeeper, PATH).await.unwrap().czxid;
-    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(50)));
-    let writing = async {
-        loop {
-            zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::select! {
-        () = touched(&zookeeper, 3) => {}
-        () = writing => {}
-    }
-    assert_eq!(stat(&zookeeper, PATH).await.unwrap().czxid, before);
-}
-
 // "Waits until the node exists and was touched": its data are refused.
 #[tokio::test]
 async fn one_that_is_there_is_shown_as_present_when_it_was_touched() {
     let (_server, client, zookeeper) = stage().await;
     make_parent(&zookeeper).await;
     let acl = [Acl::new(Permission::READ | Permission::CREATE | Permission::DELETE, AuthId::anyone())];
-    let options = zk::CreateMode::Persistent.with_acls(zk::Acls::new(&acl)).with_ttl(LONG);
+    let options = CreateMode::Persistent.with_acls(zk::Acls::new(&acl)).with_ttl(LONG);
     zookeeper.create(PATH, b"theirs", &options).await.unwrap();
     let _node = kept(&client, LONG).await;
     assert!(stat(&zookeeper, TOUCH).await.is_some());

@@ -1,19 +1,8 @@
 //! `DistributedAtomicLong` and `DistributedAtomicValue`: what they return, what they write, and what that costs.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
-use futures_util::future::{join_all, try_join_all};
-use zk_recipes::atomic::{AtomicOptions, DistributedAtomicLong, DistributedAtomicValue};
-use zk_recipes::testing::{Fate, Request};
-use zk_recipes::{Error, InterProcessMutex, blocking};
-use zookeeper_client as zk;
-
-use crate::recipes::stage::{
-    server_and_bystander, server_and_client, server_and_clients, server_and_proxy,
-    server_client_and_bystander, server_proxy_and_client,
-};
-use crate::support::{Sandbox, bystander, connect, connect_through, eventually, poll_once, servers, within};
+use super::*;
 
 const PATH: &str = "/numbers/deep/down/a";
 
@@ -28,6 +17,8 @@ async fn a_number_is_eight_bytes_in_a_node() {
     let (number, same) = (long(&one), long(&other));
     // A missing node counts as zero, and is not created by a read.
     assert_eq!(number.get().await, Ok(0));
+    assert_eq!(number.compare_exchange(7, 8).await, Ok(Err(0)));
+    assert_eq!(number.fetch_update(|_| None).await, Ok(Err(0)));
     assert_eq!(zookeeper.check_stat(PATH).await, Ok(None));
     assert_eq!(number.fetch_add(258).await, Ok(0));
     assert_eq!(zookeeper.get_data(PATH).await.unwrap().0, [0, 0, 0, 0, 0, 0, 1, 2]);
@@ -45,6 +36,16 @@ async fn a_number_is_eight_bytes_in_a_node() {
     // Deleted by hand: zero again.
     zookeeper.delete(PATH, None).await.unwrap();
     assert_eq!((same.initialize(5).await, number.increment().await), (Ok(true), Ok(6)));
+    // By a handle that has made the node itself.
+    let again = long(&one);
+    for made in [5, 100] {
+        zookeeper.delete(PATH, None).await.unwrap();
+        assert_eq!(
+            (again.initialize(made).await, again.compare_exchange(1, 2).await),
+            (Ok(true), Ok(Err(made)))
+        );
+    }
+    assert_eq!((again.increment().await, again.get().await), (Ok(101), Ok(101)));
     zookeeper.delete(PATH, None).await.unwrap();
     assert_eq!(number.increment().await, Ok(1));
     zookeeper.delete(PATH, None).await.unwrap();
@@ -165,42 +166,6 @@ async fn a_caller_that_vanishes_takes_only_itself_along() {
     assert_eq!(number.get().await, Ok(111));
 }
 
-/// Somebody else holds the lock; so who is promoted waits for it.
-#[tokio::test]
-async fn a_call_that_keeps_failing_is_promoted_to_the_lock() {
-    let (server, proxy) = server_and_proxy().await;
-    let rival = connect(&server).await;
-    let options = AtomicOptions::new().timeout(Duration::from_secs(60)).promoted_to_lock("/numbers/lock");
-    let client = connect_through(&proxy).await;
-    let number = long(&client).with_options(&options).unwrap();
-    let held = InterProcessMutex::new(&rival, "/numbers/lock").unwrap().acquire().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    long(&rival).force_set(0).await.unwrap();
-    let mut reading = proxy.intercept(Request::GetData, Fate::HoldReply);
-    let adding = tokio::spawn(async move { number.fetch_add(1).await });
-    let queue = || async { zookeeper.list_children("/numbers/lock").await.unwrap().len() };
-    // Between each of its reads and the write that follows, another one is ahead.
-    let mut rivals = 0;
-    while queue().await < 2 {
-        tokio::select! {
-            () = reading.happened() => {
-                long(&rival).force_set(100).await.unwrap();
-                rivals += 1;
-                // Before it can read again.
-                let next = proxy.intercept(Request::GetData, Fate::HoldReply);
-                reading.release();
-                reading = next;
-            }
-            _ = eventually("it is in the queue", || async { (queue().await == 2).then_some(()) }) => {}
-        }
-    }
-    reading.release();
-    assert!(rivals >= 3, "first it is tried without: {rivals}");
-    held.release().await.unwrap();
-    assert_eq!(within(adding).await.unwrap(), Ok(100));
-    eventually("the lock is released", || async { (queue().await == 0).then_some(()) }).await;
-}
-
 #[tokio::test]
 async fn a_value_is_compared_and_exchanged() {
     let (_server, [one, other]) = server_and_clients().await;
@@ -229,7 +194,7 @@ async fn a_value_is_compared_and_exchanged() {
         assert!(matches!(refused, Err(Error::InvalidArgument { argument: "value", .. })), "{refused:?}");
     }
     // Each of several appends once.
-    let options = AtomicOptions::new().timeout(Duration::from_secs(60)).promoted_to_lock("/numbers/lock");
+    let options = AtomicOptions::new().timeout(secs(60)).promoted_to_lock("/numbers/lock");
     let handles = [&value, &same].map(|value| value.with_options(&options).unwrap());
     let appending = (0..10).map(|nth| handles[nth % 2].fetch_update(longer));
     assert!(within(join_all(appending)).await.iter().all(|done| matches!(done, Ok(Ok(_)))));
@@ -276,8 +241,7 @@ async fn a_node_of_the_same_version_is_not_overwritten_unnoticed() {
     assert_eq!(number.increment().await, Ok(1));
     let version = zookeeper.get_data(PATH).await.unwrap().1.version;
     zookeeper.delete(PATH, None).await.unwrap();
-    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
-    zookeeper.create(PATH, &5_i64.to_be_bytes(), &persistent).await.unwrap();
+    zookeeper.create(PATH, &5_i64.to_be_bytes(), &anyone(CreateMode::Persistent)).await.unwrap();
     for _ in 0..version {
         zookeeper.set_data(PATH, &5_i64.to_be_bytes(), None).await.unwrap();
     }
@@ -287,22 +251,13 @@ async fn a_node_of_the_same_version_is_not_overwritten_unnoticed() {
     );
 }
 
-#[tokio::test]
-async fn an_operation_that_writes_nothing_does_not_create_the_node() {
-    let (server, zookeeper) = server_and_bystander().await;
-    let number = DistributedAtomicLong::new(&connect(&server).await, PATH).unwrap();
-    assert_eq!(number.compare_exchange(7, 8).await, Ok(Err(0)));
-    assert_eq!(number.fetch_update(|_| None).await, Ok(Err(0)));
-    assert_eq!(number.initialize(100).await, Ok(true), "{:?}", zookeeper.check_stat(PATH).await);
-}
-
 /// By another call that arrives whenever it is computed.
 #[tokio::test]
 async fn an_update_that_is_overtaken_each_time_ends_in_its_time() {
     let (_server, client) = server_and_client().await;
     let number = long(&client);
     number.increment().await.unwrap();
-    let hasty = number.with_options(&AtomicOptions::new().timeout(Duration::from_millis(300))).unwrap();
+    let hasty = number.with_options(&AtomicOptions::new().timeout(ms(300))).unwrap();
     let (mut others, mut increments) = (Vec::new(), 0);
     let overtaken = |old: i64| {
         let mut other = Box::pin(number.increment());
@@ -316,17 +271,4 @@ async fn an_update_that_is_overtaken_each_time_ends_in_its_time() {
     assert!(matches!(ended, Err(Error::Contended { .. })), "{ended:?}");
     within(try_join_all(others)).await.unwrap();
     assert_eq!(number.get().await, Ok(1 + increments));
-}
-
-/// The handle itself has made the node.
-#[tokio::test]
-async fn a_number_that_was_initialized_again_is_counted_from() {
-    let (server, zookeeper) = server_and_bystander().await;
-    let number = long(&connect(&server).await);
-    assert_eq!(number.initialize(5).await, Ok(true));
-    assert_eq!(number.compare_exchange(1, 2).await, Ok(Err(5)));
-    zookeeper.delete(PATH, None).await.unwrap();
-    assert_eq!(number.initialize(100).await, Ok(true));
-    let counted = number.increment().await;
-    assert_eq!((counted, number.get().await), (Ok(101), Ok(101)));
 }

@@ -1,15 +1,6 @@
 //! Numbers when replies are lost, connections break and sessions end: nothing is added twice, and nothing is lost.
 
-use std::time::Duration;
-
-use futures_util::future::{join, join_all};
-use zk_recipes::atomic::{AtomicOptions, DistributedAtomicLong, DistributedAtomicValue};
-use zk_recipes::testing::{Fate, Request};
-use zk_recipes::{Client, Error};
-use zookeeper_client as zk;
-
-use crate::recipes::stage::{server_and_proxy, server_proxy_and_bystander, server_proxy_and_client};
-use crate::support::{connect, connect_through, empty_server, poll_once, within};
+use super::*;
 
 const PATH: &str = "/numbers/a";
 
@@ -82,7 +73,7 @@ async fn a_value_is_created_at_most_once_by_one_exchange() {
     assert_eq!(zookeeper.get_data("/a").await.unwrap().0, b"ours", "it was done");
     // Somebody takes what was written.
     zookeeper.delete("/a", None).await.unwrap();
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     let outcome = within(setting).await.unwrap();
     assert!(matches!(outcome, Err(Error::WriteOutcomeUnknown { .. })), "{outcome:?}");
     assert!(zookeeper.check_stat("/a").await.unwrap().is_none(), "written twice");

@@ -1,12 +1,6 @@
 //! `CachedAtomicLong`: numbers in blocks.
 
-use futures_util::future::join_all;
-use zk_recipes::Error;
-use zk_recipes::atomic::{CachedAtomicLong, DistributedAtomicLong};
-use zk_recipes::testing::{Fate, Request};
-
-use crate::recipes::stage::{server_and_proxy, server_client_and_bystander};
-use crate::support::{connect_through, eventually, within};
+use super::*;
 
 const PATH: &str = "/ids";
 

@@ -7,3 +7,6 @@ mod promotion;
 mod shared;
 mod shared_in_trouble;
 mod watched;
+
+use crate::recipes::prelude::*;
+use crate::support::counter::server_with_version;

@@ -1,17 +1,6 @@
 //! Numbers that are promoted to a lock when they keep failing.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
-
-use futures_util::future::join;
-use zk_recipes::atomic::{AtomicOptions, DistributedAtomicLong};
-use zk_recipes::testing::{FaultProxy, Traffic};
-use zk_recipes::{Client, Error, InterProcessMutex, LockGuard};
-use zookeeper_client as zk;
-
-use crate::recipes::stage::{server_and_proxy, server_proxy_and_bystander};
-use crate::support::{PooledServer, bystander, children, connect, connect_through, eventually, within};
+use super::*;
 
 const PATH: &str = "/numbers/a";
 const LOCK: &str = "/numbers/lock";
@@ -24,37 +13,23 @@ fn longest() -> AtomicOptions {
     AtomicOptions::new().timeout(Duration::MAX)
 }
 
-/// Writes all the time, until it is dropped. What it writes rises.
-struct Rival {
-    stop: Arc<AtomicBool>,
-    task: tokio::task::JoinHandle<()>,
-}
-
-impl Rival {
-    async fn start(zookeeper: &zk::Client) -> Self {
-        let stop = Arc::new(AtomicBool::new(false));
-        let (is_over, zookeeper) = (stop.clone(), zookeeper.clone());
-        let task = tokio::spawn(async move {
-            let mut number = 1_000_i64;
-            while !is_over.load(SeqCst) {
-                number += 1000;
-                zookeeper.set_data(PATH, &number.to_be_bytes(), None).await.unwrap();
-            }
-        });
-        Self { stop, task }
-    }
-
-    async fn stop(self) {
-        self.stop.store(true, SeqCst);
-        self.task.await.unwrap();
+/// Writes all the time, while this is done. What it writes rises.
+async fn with_rival<T>(zookeeper: &zk::Client, done: impl Future<Output = T>) -> T {
+    let writing = async {
+        let mut number = 1_000_i64;
+        loop {
+            number += 1000;
+            zookeeper.set_data(PATH, &number.to_be_bytes(), None).await.unwrap();
+        }
+    };
+    tokio::select! {
+        done = done => done,
+        () = writing => unreachable!("there is no end to it"),
     }
 }
 
 async fn queue(zookeeper: &zk::Client, length: usize) {
-    eventually("the queue has this length", || async {
-        (children(zookeeper, LOCK).await.len() == length).then_some(())
-    })
-    .await;
+    queue_of(zookeeper, LOCK, length).await;
 }
 
 /// Another client has the lock.
@@ -77,13 +52,15 @@ impl Held {
     }
 
     /// Runs `adding` until it waits for the lock.
-    async fn promote(&self, options: AtomicOptions) -> tokio::task::JoinHandle<zk_recipes::Result<i64>> {
+    async fn promote(&self, options: AtomicOptions) -> JoinHandle<Result<i64>> {
         let locking = long(&self.client).with_options(&options.promoted_to_lock(LOCK)).unwrap();
-        self.proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(10)));
-        let rival = Rival::start(&self.zookeeper).await;
+        self.proxy.set_traffic(Traffic::pass().delay(ms(10)));
+        self.proxy.take_requests();
         let promoted = tokio::spawn(async move { locking.fetch_add(1).await });
-        queue(&self.zookeeper, 2).await;
-        rival.stop().await;
+        with_rival(&self.zookeeper, queue(&self.zookeeper, 2)).await;
+        let tries = self.proxy.take_requests();
+        let tries = tries.iter().filter(|request| **request == Request::SetData).count();
+        assert!(tries >= 3, "first it is tried without: {tries}");
         self.proxy.set_traffic(Traffic::pass());
         promoted
     }
@@ -105,7 +82,7 @@ async fn who_vanishes_leaves_the_queue_of_the_lock() {
 #[tokio::test]
 async fn a_wait_for_the_lock_ends_with_the_time_of_the_call() {
     let stage = Held::start().await;
-    let promoted = stage.promote(AtomicOptions::new().timeout(Duration::from_secs(5))).await;
+    let promoted = stage.promote(AtomicOptions::new().timeout(secs(5))).await;
     let outcome = within(promoted).await.unwrap();
     assert!(matches!(outcome, Err(Error::Contended { .. })), "{outcome:?}");
     queue(&stage.zookeeper, 1).await;
@@ -116,15 +93,13 @@ async fn the_error_of_a_lock_is_for_those_who_ask_for_it() {
     let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
     let client = connect_through(&proxy).await;
     long(&client).force_set(0).await.unwrap();
-    let readable = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_read());
+    let readable = CreateMode::Persistent.with_acls(zk::Acls::anyone_read());
     zookeeper.create("/forbidden", b"", &readable).await.unwrap();
     let locking = long(&client).with_options(&longest().promoted_to_lock("/forbidden/lock")).unwrap();
     let plain = long(&client).with_options(&longest()).unwrap();
-    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(10)));
-    let rival = Rival::start(&zookeeper).await;
+    proxy.set_traffic(Traffic::pass().delay(ms(10)));
     let plain = tokio::spawn(async move { plain.increment().await });
-    let refused = within(locking.increment()).await;
-    rival.stop().await;
+    let refused = with_rival(&zookeeper, within(locking.increment())).await;
     proxy.set_traffic(Traffic::pass());
     assert!(matches!(&refused, Err(Error::ZooKeeper { .. })), "{refused:?}");
     let outcome = within(plain).await.unwrap();
@@ -137,17 +112,13 @@ async fn no_client_waits_for_a_lock_that_it_holds_itself() {
     let client = connect_through(&proxy).await;
     long(&client).force_set(0).await.unwrap();
     let number = long(&client).with_options(&longest().promoted_to_lock(LOCK)).unwrap();
-    proxy.set_traffic(Traffic::pass().delay(Duration::from_millis(10)));
-    let rival = Rival::start(&zookeeper).await;
-    let updating = tokio::spawn({
-        let number = number.clone();
-        async move { number.fetch_update(|old| Some(old + 1)).await }
-    });
+    proxy.set_traffic(Traffic::pass().delay(ms(10)));
+    let same = number.clone();
+    let updating = tokio::spawn(async move { same.fetch_update(|old| Some(old + 1)).await });
     // It is promoted.
-    queue(&zookeeper, 1).await;
+    with_rival(&zookeeper, queue(&zookeeper, 1)).await;
     let adding = tokio::spawn(async move { number.fetch_add(1).await });
-    queue(&zookeeper, 2).await;
-    rival.stop().await;
+    with_rival(&zookeeper, queue(&zookeeper, 2)).await;
     proxy.set_traffic(Traffic::pass());
     let (updated, added) = within(join(updating, adding)).await;
     assert!(updated.unwrap().unwrap().is_ok() && added.unwrap().is_ok());

@@ -1,21 +1,8 @@
 //! `SharedValue` and `SharedCount`: what is read, written and compared.
 
-use std::time::Duration;
-
-use zk_recipes::shared::{SharedCount, SharedValue};
-use zk_recipes::testing::Request;
-use zk_recipes::{Error, blocking};
-use zookeeper_client as zk;
-
-use crate::recipes::stage::{server_and_clients, server_client_and_bystander, server_proxy_and_client};
-use crate::support::counter::server_with_version;
-use crate::support::{Sandbox, bystander, connect_many, servers};
+use super::*;
 
 const PATH: &str = "/values/deep/down/a";
-
-fn persistent() -> zk::CreateOptions<'static> {
-    zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all())
-}
 
 #[tokio::test]
 async fn a_value_is_the_data_of_a_node() {
@@ -64,7 +51,7 @@ async fn a_node_that_was_made_again_is_not_taken_for_the_old_one() {
     let seen = value.get_versioned().await.unwrap();
     zookeeper.delete(PATH, None).await.unwrap();
     // With the same number as its version, and with the same data.
-    zookeeper.create(PATH, b"seed", &persistent()).await.unwrap();
+    zookeeper.create(PATH, b"seed", &anyone(CreateMode::Persistent)).await.unwrap();
     let current = value.compare_and_set(&seen, "new").await.unwrap().unwrap_err();
     assert_eq!(current.value(), seen.value());
     assert_ne!(current.version(), seen.version());

@@ -1,14 +1,6 @@
 //! `SharedValue` when replies are lost, and when others write first.
 
-use std::time::Duration;
-
-use zk_recipes::Error;
-use zk_recipes::shared::{SharedCount, SharedValue};
-use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
-use zookeeper_client as zk;
-
-use crate::recipes::stage::{server_and_client, server_and_proxy};
-use crate::support::{bystander, connect, connect_through, within};
+use super::*;
 
 const PATH: &str = "/values/a";
 
@@ -67,7 +59,7 @@ async fn another_write_settles_a_lost_one() {
     proxy.refuse_connections(true).unwrap();
     within(lost.happened()).await;
     zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     let current = within(writing).await.unwrap().unwrap().unwrap_err();
     assert_eq!(current.value(), b"theirs");
 
@@ -78,7 +70,7 @@ async fn another_write_settles_a_lost_one() {
     within(lost.happened()).await;
     zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
     zookeeper.set_data(PATH, b"theirs again", None).await.unwrap();
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     let error = within(writing).await.unwrap().unwrap_err();
     assert!(matches!(error, Error::WriteOutcomeUnknown { .. }), "{error}");
 }
@@ -98,8 +90,7 @@ async fn a_write_outlives_its_session() {
 async fn an_update_is_tried_again_until_its_time_is_over() {
     let (server, proxy, value, _) = stage().await;
     let other = SharedValue::new(&connect(&server).await, PATH, "").unwrap();
-    for (timeout, expected) in [(Duration::ZERO, None), (Duration::from_secs(60), Some(b"theirs+".to_vec()))]
-    {
+    for (timeout, expected) in [(Duration::ZERO, None), (secs(60), Some(b"theirs+".to_vec()))] {
         let held = proxy.intercept(Request::GetData, Fate::HoldReply);
         let updating = tokio::spawn({
             let value = value.with_timeout(timeout);
@@ -124,8 +115,7 @@ async fn a_node_that_is_replaced_in_that_moment_is_reported() {
     let updating = tokio::spawn(async move { value.update(|old| [old, b"+"].concat()).await });
     within(held.happened()).await;
     zookeeper.delete(PATH, None).await.unwrap();
-    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
-    zookeeper.create(PATH, b"theirs", &persistent).await.unwrap();
+    zookeeper.create(PATH, b"theirs", &anyone(CreateMode::Persistent)).await.unwrap();
     held.release();
     let error = within(updating).await.unwrap().unwrap_err();
     assert!(matches!(&error, Error::NodeReplaced { path, .. } if path == PATH), "{error}");

@@ -1,14 +1,8 @@
 //! Values as watchers see them.
 
 use futures_util::FutureExt;
-use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
-use zk_recipes::{AuthId, Error, Permission, Watch};
-use zookeeper_client as zk;
 
-use crate::recipes::stage::{
-    server_and_bystander, server_and_client, server_client_and_bystander, server_proxy_and_bystander,
-};
-use crate::support::{builder, connect, connect_through, eventually, within};
+use super::*;
 
 const PATH: &str = "/values/a";
 
@@ -30,8 +24,7 @@ async fn a_watch_shows_what_becomes_of_a_value() {
     becomes(&mut states, |state| state.current().is_some_and(|value| value == b"new")).await;
 
     // Without a connection the last value is shown as what it is.
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
+    cut_off(&proxy);
     becomes(
         &mut states,
         |state| matches!(state, SharedState::Stale { last: Some(last), .. } if last.value() == b"new"),
@@ -39,14 +32,13 @@ async fn a_watch_shows_what_becomes_of_a_value() {
     .await;
     assert!(states.get().current().is_none());
     zookeeper.set_data(PATH, b"unseen", None).await.unwrap();
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     becomes(&mut states, |state| state.current().is_some_and(|value| value == b"unseen")).await;
 
     // Deleted and created again, with the same number as its version.
     zookeeper.delete(PATH, None).await.unwrap();
     becomes(&mut states, |state| *state == SharedState::Missing).await;
-    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
-    zookeeper.create(PATH, b"another", &persistent).await.unwrap();
+    zookeeper.create(PATH, b"another", &anyone(CreateMode::Persistent)).await.unwrap();
     becomes(&mut states, |state| state.current().is_some_and(|value| value == b"another")).await;
     assert_eq!(states.get().last().unwrap(), b"another");
 }
