@@ -1,16 +1,8 @@
 //! Connections of a session that come and go, on threads of their own.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
-
-use crate::support::*;
-use futures_util::FutureExt;
+use crate::prelude::*;
 use tokio::runtime::{Builder, Handle};
 use tokio::time::sleep;
-use zk_recipes::testing::{FaultProxy, Traffic};
-use zk_recipes::{Client, ConnectionState, InterProcessMutex, LossReason, Owner};
-use zookeeper_client as zk;
 
 fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)

@@ -1,7 +1,7 @@
 //! Locks on several ensembles.
 
+use crate::prelude::*;
 use crate::support::{connect, empty_server};
-use zk_recipes::{Client, Ensembles, Error, InterProcessMutex, LockGuard};
 
 async fn try_at(ensembles: &Ensembles<Client>, path: &str) -> Result<Option<LockGuard>, Error> {
     InterProcessMutex::new(ensembles.of(path), path)?.try_acquire().await

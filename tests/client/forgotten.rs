@@ -1,17 +1,9 @@
 //! Servers that give a client another session when it connects again, while the old one goes on without it.
 
-use std::time::Duration;
-
+use crate::prelude::*;
 use crate::support::kinds::*;
-use crate::support::*;
-use futures_util::future::join_all;
 use zk_recipes::cache::{Cache, CacheOptions, CacheState};
 use zk_recipes::nodes::{PersistentNode, PersistentNodeOptions};
-use zk_recipes::testing::{MemoryServer, MemoryServerBuilder};
-use zk_recipes::{
-    Client, ConnectionState, InterProcessMutex, LeaderLatch, LeaderOptions, LockGuard, LossReason, Semaphore,
-};
-use zookeeper_client as zk;
 
 /// Nothing in these tests may end by it.
 pub(super) const SESSION: Duration = Duration::from_secs(600);

@@ -1,16 +1,10 @@
 //! Sessions that are replaced while replies and requests are lost, and while clients close.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-
 use super::forgotten::{SESSION, bystander_at, patient, reconnect};
-use crate::support::*;
+use crate::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use zk_recipes::nodes::{PersistentNode, PersistentNodeOptions};
-use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request};
-use zk_recipes::{Client, ConnectionState, LossReason};
-use zookeeper_client as zk;
 
 struct Place {
     server: MemoryServer,

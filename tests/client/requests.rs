@@ -1,10 +1,6 @@
 //! What goes over the wire, counted by the server and seen on the way.
 
-use std::time::Duration;
-
-use crate::support::*;
-use zk_recipes::testing::{FaultProxy, Request, Traffic};
-use zk_recipes::{Client, InterProcessMutex};
+use crate::prelude::*;
 
 /// Long enough for no ping to be sent in between.
 const SESSION: Duration = Duration::from_secs(60);

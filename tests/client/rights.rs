@@ -1,16 +1,7 @@
 //! Rights that are missing half way: errors at once that name what could not be done, and nothing left.
 
-use std::sync::Arc;
-
+use crate::prelude::*;
 use crate::support::kinds::*;
-use crate::support::*;
-use futures_util::future::join;
-use zk_recipes::testing::{Fate, FaultProxy, Request};
-use zk_recipes::{
-    Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LossReason, MultiLock, Owner,
-    Permission, ReadWriteLock, Result, RetryPolicy, Semaphore, SemaphoreMutex,
-};
-use zookeeper_client as zk;
 
 /// What only Alice may do, whose password is "secret": the server keeps base64(sha1("alice:secret")).
 fn only_alice(permission: Permission) -> Acl {

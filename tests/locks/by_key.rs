@@ -1,20 +1,11 @@
 //! Locks by key.
 
+use crate::prelude::*;
 use std::collections::HashSet;
 use std::fmt::Display;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
 
-use crate::locks::stage::{sandbox_with_clients, server_with_clients};
 use crate::support::alone::is_alone;
 use crate::support::kinds::Lock;
-use crate::support::*;
-use futures_util::future::join_all;
-use zk_recipes::testing::{FaultProxy, Request};
-use zk_recipes::{
-    Client, Error, InterProcessMutex, LockGuard, LockOptions, Locks, MultiLock, Owner, operate,
-};
 
 const BASE: &str = "/locks/orders";
 

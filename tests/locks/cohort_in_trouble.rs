@@ -1,13 +1,9 @@
 //! Cohorts in trouble: nodes that are deleted, callers that vanish or are not polled.
 
+use crate::prelude::*;
 use std::task::Poll;
-use std::time::Duration;
 
 use crate::locks::cohort::{PATH, alone, in_line, is_up_to_date, selfish};
-use crate::locks::stage::{server_with_clients, server_with_clients_here};
-use crate::support::*;
-use zk_recipes::testing::FaultProxy;
-use zk_recipes::{Acl, AuthId, Client, Error, InterProcessMutex, LockOptions, Owner, Permission, operate};
 
 fn with(client: &Client, options: LockOptions) -> InterProcessMutex {
     mutex(client).with_options(options).unwrap()
@@ -41,26 +37,34 @@ fn mutex_of(client: &Client) -> InterProcessMutex {
     mutex(client)
 }
 
-/// All lock objects are dropped, and the client is closed, while the next in line is not polled.
+/// All lock objects are dropped, and the client is closed, while no one in line is polled: behind a hold that is released,
+/// dropped or kept, or behind a stranger's.
 #[tokio::test]
 async fn closing_while_the_next_is_not_polled() {
     let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    for number in 0..5 {
+    let other = connect(&server).await;
+    for number in 0..8 {
         let client = connect_here(&server).await;
         let mutex = selfish(&client);
-        let guard = alone(&server, &client, &mutex).await;
+        let is_foreign = number % 4 == 3;
+        let guard = match is_foreign {
+            true => mutex_of(&other).acquire().await.unwrap(),
+            false => alone(&server, &client, &mutex).await,
+        };
         let line: Vec<_> = (0..100).map(|_| in_line(&mutex)).collect();
-        if number % 2 == 0 {
-            guard.release().await.unwrap();
-        } else {
-            drop(guard);
+        let mut kept = None;
+        match number % 4 {
+            0 => guard.release().await.unwrap(),
+            1 => drop(guard),
+            _ => kept = Some(guard),
         }
         drop(mutex);
         within(client.close()).await;
         for acquire in line {
             assert_eq!(within(acquire).await.unwrap_err(), Error::Closed);
         }
+        drop(kept);
         queue_of(&zookeeper, PATH, 0).await;
     }
 }
@@ -129,15 +133,8 @@ async fn a_release_tells_of_a_deleted_node_as_without_a_cohort() {
 async fn behind_strangers_that_may_not_be_read() {
     let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
-    let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
-    let private = |who: &str| {
-        let own = own.clone();
-        let builder =
-            builder().session_timeout(Duration::from_secs(10)).auth("digest", format!("{who}:secret"));
-        builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()))
-    };
-    let one = private("one").connect(&server.connect_string()).await.unwrap();
-    let two = private("two").connect(&server.connect_string()).await.unwrap();
+    let private = async |who| private(builder(), who).connect(&server.connect_string()).await.unwrap();
+    let (one, two) = (private("one").await, private("two").await);
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
     let comer = connect(&server).await;

@@ -1,13 +1,6 @@
 //! What locks cost: nothing that grows with the holds that are over, nor with the square of the waiters.
 
-use std::time::Duration;
-
-use crate::support::*;
-use futures_util::future::join_all;
-use tokio::task::JoinSet;
-use zk_recipes::testing::{FaultProxy, MemoryServer, Request};
-use zk_recipes::{Client, InterProcessMutex, LockOptions, Owner};
-use zookeeper_client as zk;
+use crate::prelude::*;
 
 const PATH: &str = "/locks/a";
 

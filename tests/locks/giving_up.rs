@@ -1,40 +1,10 @@
 //! What callers that give up or lose their runtime cost the other callers of their client.
 
-use std::time::Duration;
-
+use crate::prelude::*;
 use crate::support::kinds::KINDS;
-use crate::support::*;
-use futures_util::future::join_all;
-use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
-use zk_recipes::testing::{FaultProxy, Traffic};
-use zk_recipes::{Client, InterProcessMutex, Owner, RetryPolicy};
 
 const MS: Duration = Duration::from_millis(1);
-
-/// All who waited have given up before.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_try_after_all_others_have_given_up_succeeds() {
-    const CALLERS: usize = 10;
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    let bystander = bystander(&server).await;
-    let lock = mutex(&client);
-    for _ in 0..20 {
-        let held = lock.acquire().await.unwrap();
-        let waiting = (0..CALLERS).map(async |_| lock.owned_by(&Owner::new()).acquire().await);
-        let mut waiting = Box::pin(join_all(waiting));
-        tokio::select! {
-            _ = &mut waiting => panic!("it is held"),
-            _ = queue_of(&bystander, "/locks/a", CALLERS + 1) => {}
-        }
-        // The replies to their creates are there, too.
-        client.zookeeper().await.unwrap().sync("/").await.unwrap();
-        assert!(futures_util::poll!(&mut waiting).is_pending());
-        drop((waiting, held));
-        lock.try_acquire().await.unwrap().expect("nobody else wants it").release().await.unwrap();
-    }
-}
 
 /// A caller on a runtime of its own, whose timers nobody drives when it has given up.
 fn caller_on_its_own_runtime(

@@ -1,11 +1,8 @@
 //! What participants that play foul cost in memory.
 
+use crate::prelude::*;
 use crate::support::alone::is_alone;
-use crate::support::*;
 use zk_recipes::nodes::{Group, Members};
-use zk_recipes::testing::MemoryServer;
-use zk_recipes::{Client, InterProcessMutex, Owner};
-use zookeeper_client as zk;
 
 const PATH: &str = "/locks/a";
 

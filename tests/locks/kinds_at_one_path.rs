@@ -1,13 +1,7 @@
 //! Locks of two kinds at one path, and locks beside other recipes: whoever comes second is refused, and does no harm.
 
-use std::sync::Arc;
-
-use crate::locks::stage::server_with_clients;
+use crate::prelude::*;
 use crate::support::kinds::Lock;
-use crate::support::*;
-use zk_recipes::testing::FaultProxy;
-use zk_recipes::{Client, Error, InterProcessMutex, MultiLock, Owner, ReadWriteLock, Semaphore};
-use zookeeper_client as zk;
 
 type Make = fn(&Client, &str) -> Lock;
 

@@ -1,15 +1,6 @@
 //! Locks that linger: whose node stays for the next holder of the same client.
 
-use std::time::Duration;
-
-use crate::locks::stage::{sandbox_with_clients, server_with_clients};
-use crate::support::*;
-use zk_recipes::testing::kill_session;
-use zk_recipes::{
-    Client, Error, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner, ReadWriteLock,
-    Result, Semaphore, SemaphoreMutex, operate,
-};
-use zookeeper_client as zk;
+use crate::prelude::*;
 
 const PATH: &str = "/locks/a";
 
@@ -114,18 +105,6 @@ async fn an_owner_reenters_it() {
 }
 
 #[tokio::test]
-async fn another_client_is_let_in_at_once() {
-    let (_server, _, [client, other]) = server_with_clients().await;
-    let mutex = lingering(&client);
-    let node = leave_a_node(&mutex).await;
-    let guard = within(plain(&other).acquire()).await.unwrap();
-    assert_ne!(guard.node_path(), node);
-    assert!(mutex.try_acquire().await.unwrap().is_none());
-    guard.release().await.unwrap();
-    leave_a_node(&mutex).await;
-}
-
-#[tokio::test]
 async fn another_client_is_let_in_at_the_end_of_the_hold() {
     let (_server, zookeeper, [client, other]) = server_with_clients().await;
     let mutex = lingering(&client);
@@ -141,36 +120,6 @@ async fn another_client_is_let_in_at_the_end_of_the_hold() {
     assert!(!later.is_finished());
     stranger.release().await.unwrap();
     within(later).await.unwrap().unwrap().release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_waiter_of_this_client_has_its_turn() {
-    let (_server, zookeeper, [client]) = server_with_clients().await;
-    let mutex = lingering(&client);
-    leave_a_node(&mutex).await;
-    let guard = mutex.acquire().await.unwrap();
-    let waiting = acquire_in_task(&mutex);
-    queue_of(&zookeeper, PATH, 2).await;
-    guard.release().await.unwrap();
-    assert!(mutex.try_acquire().await.unwrap().is_none(), "it has passed a waiter");
-    drop(within(waiting).await.unwrap().unwrap());
-    leave_a_node(&mutex).await;
-}
-
-#[tokio::test]
-async fn a_request_to_give_it_back_frees_it() {
-    let (_server, zookeeper, [client, operator]) = server_with_clients().await;
-    let mutex = lingering(&client);
-    for is_held in [false, true] {
-        leave_a_node(&mutex).await;
-        let guard = if is_held { Some(mutex.acquire().await.unwrap()) } else { None };
-        operate::ask(&operator, PATH).await.unwrap();
-        if let Some(guard) = guard {
-            within(guard.revoke_requested()).await.unwrap();
-            guard.release().await.unwrap();
-        }
-        queue_of(&zookeeper, PATH, 0).await;
-    }
 }
 
 #[tokio::test]
@@ -200,19 +149,6 @@ async fn a_node_that_was_deleted_is_not_taken() {
     let lost = guard.release().await.unwrap_err();
     assert!(matches!(lost, Error::LockLost { reason: LossReason::Deleted, .. }), "{lost}");
     leave_a_node(&mutex).await;
-}
-
-#[tokio::test]
-async fn an_expired_session_ends_it() {
-    let (_server, _, [client]) = server_with_clients().await;
-    let mutex = lingering(&client);
-    let node = leave_a_node(&mutex).await;
-    let ended = session_id(&client).await;
-    kill_session(&client).await.unwrap();
-    eventually("it is over", async || (session_id(&client).await != ended).then_some(())).await;
-    let guard = within(mutex.acquire()).await.unwrap();
-    assert_ne!(guard.node_path(), node);
-    assert!(guard.is_valid());
 }
 
 #[tokio::test]
@@ -317,24 +253,6 @@ async fn it_does_not_stay_while_its_state_is_watched() {
 }
 
 #[tokio::test]
-async fn a_cancelled_acquire_leaves_it_as_it_was() {
-    let (_server, zookeeper, [client]) = server_with_clients().await;
-    let mutex = lingering(&client);
-    for polls in 1..10 {
-        // Before the list is answered, an acquire awaits it.
-        let guard = within(mutex.acquire()).await.unwrap();
-        within(guard.release()).await.unwrap();
-        drop(poll_times(mutex.acquire(), polls).await);
-        let rival = mutex.owned_by(&Owner::new());
-        let both = futures_util::future::select(Box::pin(mutex.acquire()), Box::pin(rival.acquire()));
-        poll_times(async { drop(both.await) }, polls).await;
-        within(mutex.acquire()).await.unwrap().release().await.unwrap();
-    }
-    drop(mutex);
-    queue_of(&zookeeper, PATH, 0).await;
-}
-
-#[tokio::test]
 async fn a_loop_without_a_pause_lets_others_in() {
     let (server, _, [other]) = server_with_clients().await;
     // On the runtime of the loop, the client would starve if the loop never let it run.
@@ -363,23 +281,6 @@ async fn a_loop_without_a_pause_uses_up_the_budget_of_its_task() {
         }
     };
     assert_eq!(poll_times(cycles, 1).await, None, "it has not let others run");
-}
-
-#[tokio::test]
-async fn another_lock_object_without_the_option_is_let_in() {
-    let (sandbox, [client]) = sandbox_with_clients().await;
-    let mutex = lingering(&client);
-    for is_held in [false, true] {
-        leave_a_node(&mutex).await;
-        let guard = if is_held { Some(mutex.acquire().await.unwrap()) } else { None };
-        let other = acquire_in_task(&plain(&client));
-        if let Some(guard) = guard {
-            let zookeeper = client.zookeeper().await.unwrap();
-            queue_of(&zookeeper, &sandbox.lock_path(), 2).await;
-            drop(guard);
-        }
-        within(other).await.unwrap().unwrap().release().await.unwrap();
-    }
 }
 
 #[test]

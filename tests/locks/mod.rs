@@ -26,5 +26,5 @@ mod read_write;
 mod real_servers;
 mod release_together;
 mod semaphore;
-mod stage;
+pub(crate) mod stage;
 mod transactions;

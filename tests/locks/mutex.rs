@@ -1,21 +1,6 @@
 //! `InterProcessMutex` on the shared servers: exclusion, order, re-entrance, queue, bad input, other recipes.
 
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::time::Duration;
-
-use crate::locks::stage::{sandbox_with_clients, server_behind_proxy};
-use crate::support::*;
-use futures_util::FutureExt;
-use futures_util::future::join;
-use tokio::sync::mpsc;
-use zk_recipes::testing::{Fate, Request};
-use zk_recipes::{
-    Client, Error, InterProcessMutex, LockGuard, LockOptions, LossReason, MultiLock, Owner, Participant,
-    ReadLock, ReadWriteLock, Ticket, WriteLock,
-};
-use zookeeper_client as zk;
+use crate::prelude::*;
 
 #[tokio::test]
 async fn an_owner_enters_again_by_a_ticket() {
@@ -209,53 +194,13 @@ async fn the_first_participant_holds_however_fast_they_change() {
     sandbox.assert_nothing_left().await;
 }
 
-/// A lock whose path exists, and a session that makes nodes in it by hand.
-async fn beside_others(sandbox: &Sandbox) -> (InterProcessMutex, zk::Client) {
-    let mutex = mutex(&sandbox.client().await);
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    (mutex, zk::Client::connect(&servers()).await.unwrap())
-}
-
-/// The names that Curator, go-zookeeper and kazoo write, created by hand.
-#[tokio::test]
-async fn other_libraries_stand_in_the_same_queue() {
-    let sandbox = Sandbox::new();
-    let (mutex, foreign) = beside_others(&sandbox).await;
-    let path = sandbox.lock_path();
-    for name in [
-        "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-lock-",
-        "_c_3f1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f-lock-",
-        "3f1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f__lock__",
-        "ff1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f-lock-",
-    ] {
-        let mode = zk::CreateMode::EphemeralSequential.with_acls(zk::Acls::anyone_all());
-        let prefix = format!("{path}/{name}");
-        // It holds: we wait.
-        let (_, before) = foreign.create(&prefix, b"other", &mode).await.unwrap();
-        let ticket = mutex.enqueue().await.unwrap();
-        assert_eq!(ticket.position().await, Ok(1), "{name}");
-        // It comes after us: it waits.
-        let (_, after) = foreign.create(&prefix, b"other", &mode).await.unwrap();
-        let order: Vec<_> =
-            mutex.participants().await.unwrap().iter().map(|p| sequence(p.node_path())).collect();
-        let own = before.into_i64() as i32 + 1;
-        assert_eq!(order, [own - 1, own, own + 1], "{name}");
-        assert!(mutex.owned_by(&Owner::new()).try_acquire().await.unwrap().is_none());
-        foreign.delete(&format!("{prefix}{before}"), None).await.unwrap();
-        let guard = within(ticket.acquired()).await.unwrap();
-        assert_eq!(sequence(guard.node_path()), own);
-        guard.release().await.unwrap();
-        assert!(mutex.try_acquire().await.unwrap().is_none(), "{name} holds now");
-        foreign.delete(&format!("{prefix}{after}"), None).await.unwrap();
-    }
-    sandbox.assert_nothing_left().await;
-}
-
 /// Where a server's counter ends, it repeats the greatest number or turns negative. Such names, made by hand.
 #[tokio::test]
 async fn past_the_last_number_the_order_is_that_of_creation() {
     let sandbox = Sandbox::new();
-    let (mutex, foreign) = beside_others(&sandbox).await;
+    let mutex = mutex(&sandbox.client().await);
+    mutex.acquire().await.unwrap().release().await.unwrap();
+    let foreign = zk::Client::connect(&servers()).await.unwrap();
     let path = sandbox.lock_path();
     let create = async |name: &str| {
         let node = format!("{path}/_c_{name}");

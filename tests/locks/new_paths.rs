@@ -1,13 +1,6 @@
 //! Locks at paths that do not exist: a lock for each order or user.
 
-use crate::locks::stage::server_behind_proxy;
-use crate::support::*;
-use zk_recipes::testing::{Fate, FaultProxy, Request};
-use zk_recipes::{
-    Acl, AuthId, Client, Error, InterProcessMutex, LockGuard, MultiLock, Owner, Permission, ReadWriteLock,
-    Semaphore,
-};
-use zookeeper_client as zk;
+use crate::prelude::*;
 
 const PARENT: &str = "/orders";
 
@@ -139,48 +132,6 @@ async fn what_is_above_a_new_path_may_be_missing() {
     guard.release().await.unwrap();
 }
 
-/// The lock object lives on while its path is removed.
-#[tokio::test]
-async fn a_path_that_is_removed_while_it_is_known_is_made_again() {
-    let scene = Scene::taught().await;
-    let lock = scene.lock("known");
-    for _ in 0..4 {
-        for _ in 0..3 {
-            let (guard, _) = scene.acquire(&lock).await;
-            guard.release().await.unwrap();
-        }
-        scene.zookeeper.delete(lock.path(), None).await.unwrap();
-    }
-    let (guard, _) = scene.acquire(&lock).await;
-    // A local waiter behind it, and another client's behind that.
-    let waiter = acquire_in_task(&lock.owned_by(&Owner::new()));
-    queue_of(&scene.zookeeper, lock.path(), 2).await;
-    let other = connect(&scene.server).await;
-    let last = acquire_in_task(&InterProcessMutex::new(&other, lock.path()).unwrap());
-    watches_of(&scene.server, 2).await;
-    guard.release().await.unwrap();
-    let guard = within(waiter).await.unwrap().unwrap();
-    assert!(!last.is_finished());
-    guard.release().await.unwrap();
-    within(last).await.unwrap().unwrap().release().await.unwrap();
-}
-
-#[tokio::test]
-async fn a_lost_reply_leaves_one_node() {
-    let scene = Scene::taught().await;
-    for (number, fate) in [Fate::LoseReply, Fate::LoseRequest].into_iter().enumerate() {
-        let lock = scene.lock(&format!("lost-{number}"));
-        let lost = scene.proxy.intercept(Request::Multi, fate);
-        let guard = within(lock.acquire()).await.unwrap();
-        within(lost.happened()).await;
-        scene.assert_holds(&guard).await;
-        queue_of(&scene.zookeeper, lock.path(), 1).await;
-        guard.release().await.unwrap();
-        queue_of(&scene.zookeeper, lock.path(), 0).await;
-    }
-    watches_of(&scene.server, 0).await;
-}
-
 /// Whoever may not create the path can use it nevertheless.
 #[tokio::test]
 async fn a_path_that_exists_needs_no_right_to_create_it() {
@@ -218,30 +169,4 @@ async fn a_new_path_has_its_own_acl() {
         }
         guard.release().await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn every_kind_of_lock_can_be_the_first_at_its_path() {
-    let scene = Scene::taught().await;
-    let other = connect(&scene.server).await;
-    for round in 0..3 {
-        let path = |kind: &str| format!("{PARENT}/{kind}-{round}");
-        let read_write = |client: &Client| ReadWriteLock::new(client, &path("read-write")).unwrap();
-        let reader = read_write(&scene.client).read().acquire().await.unwrap();
-        assert!(read_write(&other).write().try_acquire().await.unwrap().is_none());
-        let second = read_write(&other).read().try_acquire().await.unwrap().unwrap();
-        second.release().await.unwrap();
-        reader.release().await.unwrap();
-
-        let semaphore = |client: &Client| Semaphore::new(client, &path("semaphore"), 2).unwrap();
-        let permits = semaphore(&scene.client).many(2).unwrap().acquire().await.unwrap();
-        assert!(semaphore(&other).try_acquire().await.unwrap().is_none());
-        permits.release().await.unwrap();
-
-        let multi = |client: &Client| MultiLock::new(client, [path("one"), path("two")]).unwrap();
-        let both = multi(&scene.client).acquire().await.unwrap();
-        assert!(multi(&other).try_acquire().await.unwrap().is_none());
-        both.release().await.unwrap();
-    }
-    watches_of(&scene.server, 0).await;
 }

@@ -1,13 +1,7 @@
 //! Permits that are taken along with the create at the gate: in one round trip, if no other client was there since.
 
-use crate::locks::stage::server_behind_proxy;
-use crate::support::*;
-use std::sync::Arc;
-use tokio::task::JoinHandle;
+use crate::prelude::*;
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
-use zk_recipes::{Client, InterProcessLock, LockGuard, Result, Semaphore, SemaphoreMutex};
-use zookeeper_client as zk;
 
 const PATH: &str = "/semaphores/a";
 const GATE: &str = "/semaphores/a/locks";

@@ -1,17 +1,7 @@
 //! `QuorumLock`: one holder over three ensembles, of which any one may fail.
 
-use std::time::{Duration, Instant};
-
 use crate::locks::blocking::is_in_vain;
-use crate::support::*;
-use futures_util::future::join_all;
-use tokio::task::JoinHandle;
-use zk_recipes::testing::FaultProxy;
-use zk_recipes::{
-    Client, ClientBuilder, Ensembles, Error, InterProcessMutex, LockOptions, LockState, QuorumGuard,
-    QuorumLock, ReadWriteLock, Result,
-};
-use zookeeper_client as zk;
+use crate::prelude::*;
 
 const NAMES: [&str; 3] = ["berlin", "oslo", "paris"];
 pub(crate) const PATH: &str = "/locks/a";
@@ -198,20 +188,6 @@ async fn waiters_are_let_in_as_they_came() {
     }
 }
 
-#[tokio::test]
-async fn a_try_does_not_wait() {
-    let (_zones, bystanders, [holder, other]) = Zones::with_contenders().await;
-    let guard = holder.lock.try_acquire().await.unwrap().unwrap();
-    assert_eq!(names(&guard), NAMES);
-    assert!(other.lock.try_acquire().await.unwrap().is_none());
-    let start = Instant::now();
-    assert!(answered(async || other.lock.try_acquire_for(BRIEF).await).await.is_none());
-    assert!(start.elapsed() >= BRIEF);
-    guard.release().await.unwrap();
-    assert!(other.lock.try_acquire().await.unwrap().is_some());
-    assert_empty(&bystanders).await;
-}
-
 /// B reaches only the last ensemble, which A waits for while it holds the others. B must give it up.
 #[tokio::test]
 async fn a_contender_that_reaches_a_minority_does_not_block_others() {
@@ -307,31 +283,6 @@ async fn errors_that_stay_are_reported_at_once() {
     assert_empty(&bystanders).await;
     contender.clients[2].close().await;
     assert!(matches!(within(contender.lock.acquire()).await, Err(Error::Closed)));
-}
-
-#[tokio::test]
-async fn a_call_that_is_dropped_leaves_nothing() {
-    let (zones, bystanders, [contender, other]) = Zones::with_contenders().await;
-    for blocked in [None, Some(0), Some(1), Some(2)] {
-        let blocker = match blocked {
-            Some(member) => Some(other.mutex(member).acquire().await.unwrap()),
-            None => None,
-        };
-        for times in 1..=repeats(200).min(60) {
-            let acquiring = contender.lock.try_acquire_for(Duration::from_millis(50));
-            if let Some(taken) = poll_times(acquiring, times).await {
-                assert!(matches!(taken, Ok(_) | Err(Error::NotConnected { .. })), "{taken:?}");
-                break;
-            }
-        }
-        drop(blocker);
-        assert_empty(&bystanders).await;
-    }
-    for (server, zookeeper) in zones.0.iter().zip(&bystanders) {
-        assert_nothing_left(server, zookeeper, PATH).await;
-    }
-    // Nothing that was given up is in the way.
-    assert_eq!(names(&within(contender.lock.acquire()).await.unwrap()), NAMES);
 }
 
 #[test]

@@ -1,13 +1,7 @@
 //! `QuorumLock` where runtimes end, or where its sessions are those of the caller.
 
-use std::time::Duration;
-
 use crate::locks::quorum::{BRIEF, Contender, PATH, Zones, assert_empty, lock_of};
-use crate::support::*;
-use futures_util::future::join_all;
-use zk_recipes::testing::FaultProxy;
-use zk_recipes::{Client, Error, LockState};
-use zookeeper_client as zk;
+use crate::prelude::*;
 
 fn take_down(proxies: &[FaultProxy]) {
     for proxy in proxies {

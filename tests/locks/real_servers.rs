@@ -1,17 +1,9 @@
 //! What only real servers show: counters that overflow, and ensembles with a server that is silent, lags or is cut off.
 
-use std::time::{Duration, Instant};
-
+use crate::prelude::*;
 use crate::support::counter::server_counting_from;
 use crate::support::kinds::*;
-use crate::support::*;
-use futures_util::future::{join, join_all};
 use tokio::time::timeout;
-use zk_recipes::testing::{Fate, FaultProxy, Request, TestingCluster, Traffic};
-use zk_recipes::{
-    Client, ConnectionState, InterProcessMutex, KeepAlive, LockGuard, LockState, LossReason, Owner, Semaphore,
-};
-use zookeeper_client as zk;
 
 // kazoo#730, go-zk#65, and the same in Curator: past 2^31 creates several hold at once. For names made by hand see
 // mutex.rs and semaphore.rs, for both sides of a read/write lock read_write.rs.
@@ -166,27 +158,6 @@ async fn a_silent_server_costs_the_lock_only_when_it_is_silent_for_too_long() {
     .await;
 }
 
-#[tokio::test]
-#[ignore = "needs a real ZooKeeper"]
-async fn a_client_of_a_silent_server_turns_to_another_in_time() {
-    let ensemble = Ensemble::start().await;
-    let [silent, other] = ensemble.followers;
-    let client = ensemble.client_of_both([silent, other], Duration::from_secs(10)).await;
-    let session = session_id(&client).await;
-    let guards = join_all(KINDS.map(async |kind| kind.unlimited(&client).acquire().await.unwrap())).await;
-    ensemble.cluster.pause(silent).unwrap();
-    // A client that tries the silent one first, which is up to chance, would wait for it for too long.
-    ensemble.proxies[silent].refuse_connections(true).unwrap();
-    join_all(guards.iter().map(|guard| is(guard, LockState::Suspect))).await;
-    join_all(guards.iter().map(|guard| is(guard, LockState::Held))).await;
-    assert_eq!(ensemble.proxies[other].connections().len(), 1);
-    for guard in guards {
-        within(guard.release()).await.unwrap();
-    }
-    assert_eq!(session_id(&client).await, session);
-    ensemble.cluster.resume(silent).unwrap();
-}
-
 /// The new leader gives all sessions their time again: a holder that has lost the lock has lost it long before.
 #[tokio::test]
 #[ignore = "needs a real ZooKeeper"]
@@ -338,37 +309,6 @@ async fn a_lost_create_is_found_at_a_server_that_lags_behind() {
     }
     assert_eq!(session_id(&client).await, session);
     assert_eq!(client.watch_connection().get(), ConnectionState::Reconnected);
-    queue_of(&zookeeper, "/locks/a", 0).await;
-}
-
-/// A waiter at a server that sleeps hears late, but hears.
-#[tokio::test]
-#[ignore = "needs a real ZooKeeper"]
-async fn a_waiter_at_a_server_that_lags_behind_gets_its_turn() {
-    let ensemble = Ensemble::start().await;
-    let [asleep, _] = ensemble.followers;
-    let long = Duration::from_secs(20);
-    let [lagging, writer] =
-        [ensemble.client_of(asleep, long).await, ensemble.client_of(ensemble.leader, long).await];
-    let session = session_id(&lagging).await;
-    let zookeeper = ensemble.bystander().await;
-    let lock = InterProcessMutex::new(&writer, "/locks/a").unwrap();
-    for _ in 0..5 {
-        let held = lock.acquire().await.unwrap();
-        let waiter = acquire_in_task(&mutex(&lagging));
-        queue_of(&zookeeper, "/locks/a", 2).await;
-        ensemble.cluster.pause(asleep).unwrap();
-        within(held.release()).await.unwrap();
-        // First come, first served, though it cannot know yet.
-        assert!(lock.try_acquire().await.unwrap().is_none());
-        assert!(!waiter.is_finished());
-        ensemble.cluster.resume(asleep).unwrap();
-        let guard = within(waiter).await.unwrap().unwrap();
-        assert!(guard.is_valid());
-        let stat = zookeeper.check_stat(guard.node_path()).await.unwrap().unwrap();
-        assert_eq!((stat.czxid, stat.ephemeral_owner), (guard.fencing_token(), session));
-        within(guard.release()).await.unwrap();
-    }
     queue_of(&zookeeper, "/locks/a", 0).await;
 }
 

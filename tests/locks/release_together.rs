@@ -1,16 +1,6 @@
 //! What several nodes are given back by: one transaction, and single deletes where it cannot be done.
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use crate::locks::stage::server_behind_proxy;
-use crate::support::*;
-use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
-use zk_recipes::{
-    Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LossReason, MultiLock, Owner,
-    Permission, ReadWriteLock, RetryPolicy, Semaphore,
-};
-use zookeeper_client as zk;
+use crate::prelude::*;
 
 const PATHS: [&str; 3] = ["/together/a", "/together/b", "/together/c"];
 const LEASES: &str = "/permits/leases";
@@ -217,98 +207,40 @@ async fn each_client_gives_back_what_it_has() {
     scene.assert_free().await;
 }
 
+/// Also if an operator was faster with one node: whether the transaction or the operator has deleted it is not known when
+/// the reply is lost.
 #[tokio::test]
 async fn a_reply_that_is_lost_leaves_no_member_behind() {
     let scene = Scene::new().await;
     let session = session_id(&scene.client).await;
-    for fate in [Fate::LoseReply, Fate::LoseRequest] {
-        for is_dropped in [false, true] {
-            let guard = scene.acquire().await;
-            let intercepted = scene.proxy.intercept(Request::Multi, fate);
-            if is_dropped {
-                drop(guard);
-                within(intercepted.happened()).await;
-            } else {
-                assert_eq!(within(guard.release()).await, Ok(()), "{fate:?}");
-                for path in PATHS {
-                    assert!(children(&scene.zookeeper, path).await.is_empty(), "confirmed");
-                }
-            }
-            scene.assert_gone().await;
-            assert_eq!(session_id(&scene.client).await, session);
-        }
-    }
-    scene.assert_free().await;
-}
-
-/// The transaction was done before, and the operator was faster with one node.
-#[tokio::test]
-async fn a_member_that_was_deleted_and_a_reply_that_is_lost_leave_no_member_behind() {
-    let scene = Scene::new().await;
-    let guard = scene.acquire().await;
-    scene.zookeeper.delete(guard.members()[1].node_path(), None).await.unwrap();
-    let intercepted = scene.proxy.intercept(Request::Multi, Fate::LoseReply);
-    // Whether the transaction or the operator has deleted that node is not known.
-    assert_eq!(within(guard.release()).await, Ok(()));
-    within(intercepted.happened()).await;
-    for path in PATHS {
-        assert!(children(&scene.zookeeper, path).await.is_empty());
-    }
-    scene.assert_free().await;
-}
-
-#[tokio::test]
-async fn a_release_that_is_given_up_goes_on_although_a_member_was_deleted() {
-    let scene = Scene::new().await;
-    for polls in 1.. {
+    for (fate, is_robbed, is_dropped) in [
+        (Fate::LoseReply, false, false),
+        (Fate::LoseReply, false, true),
+        (Fate::LoseReply, true, false),
+        (Fate::LoseRequest, false, false),
+        (Fate::LoseRequest, false, true),
+    ] {
         let guard = scene.acquire().await;
-        scene.zookeeper.delete(guard.members()[1].node_path(), None).await.unwrap();
-        let outcome = poll_times(guard.release(), polls).await;
-        scene.assert_gone().await;
-        assert!(within(scene.lock.acquire()).await.unwrap().release().await.is_ok());
-        if outcome.is_some() {
-            break;
+        if is_robbed {
+            scene.zookeeper.delete(guard.members()[1].node_path(), None).await.unwrap();
         }
-        assert!(polls < 100, "it does not end");
-    }
-    scene.assert_free().await;
-}
-
-#[tokio::test]
-async fn whoever_waits_for_a_member_is_let_in() {
-    let scene = Scene::new().await;
-    let other = connect(&scene.server).await;
-    // With all members there, and with one that is gone, so that they are deleted one by one.
-    for is_robbed in [false, true] {
-        for is_dropped in [false, true] {
-            let guard = scene.acquire().await;
-            let mut waiters = Vec::new();
-            for path in PATHS {
-                for (client, length) in [(&scene.client, 2), (&other, 3)] {
-                    waiters.push(acquire_in_task(&mutex_at(client, path).owned_by(&Owner::new())));
-                    queue_of(&scene.zookeeper, path, length).await;
-                }
-            }
-            watches_of(&scene.server, 6).await;
-            if is_robbed {
-                // Of its own client's waiters nobody hears of that.
-                scene.zookeeper.delete(guard.members()[0].node_path(), None).await.unwrap();
-            }
-            match is_dropped {
-                true => drop(guard),
-                false if is_robbed => drop(guard.release().await.unwrap_err()),
-                false => guard.release().await.unwrap(),
-            }
-            for waiter in waiters {
-                within(waiter).await.unwrap().unwrap().release().await.unwrap();
-            }
+        let intercepted = scene.proxy.intercept(Request::Multi, fate);
+        if is_dropped {
+            drop(guard);
+            within(intercepted.happened()).await;
             scene.assert_gone().await;
+        } else {
+            assert_eq!(within(guard.release()).await, Ok(()), "{fate:?}");
+            within(intercepted.happened()).await;
+            for path in PATHS {
+                assert!(children(&scene.zookeeper, path).await.is_empty(), "confirmed");
+            }
         }
+        assert_eq!(session_id(&scene.client).await, session);
     }
     scene.assert_free().await;
 }
 
-/// Nothing that the next holder sends arrives before the deletes.
 #[tokio::test]
 async fn a_waiter_of_the_same_client_does_not_wait_for_the_reply() {
     let scene = Scene::new().await;

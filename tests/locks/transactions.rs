@@ -1,17 +1,8 @@
 //! Writes that are done only while the lock is held.
 
-use std::time::{Duration, Instant};
-
-use crate::locks::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
+use crate::prelude::*;
 use crate::support::kinds::*;
-use crate::support::*;
-use futures_util::future::join;
-use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
 use zk_recipes::zookeeper_client::{self as zk, MultiWriteResult};
-use zk_recipes::{
-    Acl, AuthId, Client, CreateMode, Error, LockGuard, LossReason, MultiLock, Owner, Permission,
-    ReadWriteLock, Result,
-};
 
 use CreateMode::{Container, Ephemeral, EphemeralSequential, Persistent, PersistentSequential};
 
@@ -300,28 +291,6 @@ async fn closing_leaves_it_open_whether_it_was_done() {
 }
 
 #[tokio::test]
-async fn after_the_end_of_the_session_nothing_is_done() {
-    let (_server, zookeeper, [client]) = server_with_clients().await;
-    for kind in KINDS {
-        let guard = kind.unlimited(&client).acquire().await.unwrap();
-        kill_session(&client).await.unwrap();
-        // The first may be under way when the connection ends. No later one is.
-        let error = eventually("the loss is known", async || {
-            let outcome = within(guard.transaction().create("/dead", b"", Persistent).commit()).await;
-            let error = outcome.unwrap_err();
-            (!matches!(error, Error::OutcomeUnknown { .. })).then_some(error)
-        })
-        .await;
-        assert_lost(&error, LossReason::Expired);
-        assert!(!exists(&zookeeper, "/dead").await, "{kind:?}");
-        assert_eq!(guard.loss(), Some(LossReason::Expired), "{kind:?}");
-        drop(guard);
-        // On the next session.
-        within(kind.unlimited(&client).acquire()).await.unwrap().release().await.unwrap();
-    }
-}
-
-#[tokio::test]
 async fn a_holder_without_the_right_to_read_its_node_is_told_so() {
     let sandbox = Sandbox::new();
     let path = format!("/{}{}/", sandbox.root, Kind::Mutex.path());
@@ -343,54 +312,6 @@ async fn a_holder_without_the_right_to_read_its_node_is_told_so() {
     assert_eq!(guard.loss(), None);
     guard.release().await.unwrap();
     sandbox.assert_nothing_left().await;
-}
-
-/// Of each write that is cancelled at some moment, all is done or nothing.
-#[tokio::test]
-async fn a_cancelled_one_is_done_or_not() {
-    let sandbox = Sandbox::new();
-    let client: Client = sandbox.client().await;
-    let zookeeper = client.zookeeper().await.unwrap();
-    let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
-    let pair = [format!("/{}/a", sandbox.root), format!("/{}/b", sandbox.root)];
-    for polls in 1..10 {
-        let write = guard.transaction().create("/a", b"", Persistent).create("/b", b"", Persistent);
-        let outcome = poll_times(Box::pin(write.commit()), polls).await;
-        // Behind it, in the same session.
-        let there = [exists(&zookeeper, &pair[0]).await, exists(&zookeeper, &pair[1]).await];
-        assert_eq!(there, [true; 2], "it is sent at the first poll");
-        guard.transaction().delete("/a", None).delete("/b", None).commit().await.unwrap();
-        if outcome.is_some() {
-            break;
-        }
-    }
-    guard.release().await.unwrap();
-}
-
-/// Cut off, it may be done late, by a server that the client has left; but not without the holder's node.
-#[tokio::test]
-async fn after_a_transaction_without_an_answer_the_next_one_holds_when_the_node_is_gone() {
-    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
-    let lock = mutex(&client);
-    let guard = lock.owned_by(&Owner::new()).acquire().await.unwrap();
-    let node = guard.node_path().to_owned();
-    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
-    let outcome = guard.transaction().create("/late", b"", Persistent).commit().await;
-    assert!(matches!(outcome, Err(Error::OutcomeUnknown { .. })), "{outcome:?}");
-    within(lost.happened()).await;
-    let next = acquire_in_task(&lock);
-    queue_of(&zookeeper, "/locks/a", 2).await;
-    watches_of(&server, 1).await;
-    let held = proxy.intercept(Request::Delete, Fate::HoldReply);
-    drop(guard);
-    within(held.happened()).await;
-    assert!(!exists(&zookeeper, &node).await);
-    // It would go on at once, since nothing is to be asked.
-    tokio::time::sleep(Duration::from_millis(100)).await;
-    assert!(!next.is_finished(), "it is not known to be gone");
-    drop(held);
-    within(next).await.unwrap().unwrap().release().await.unwrap();
-    assert_nothing_left(&server, &zookeeper, "/locks/a").await;
 }
 
 #[tokio::test]

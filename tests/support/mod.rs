@@ -98,10 +98,7 @@ impl Sandbox {
 
     /// A client whose contenders nobody else may read.
     pub async fn private_client(&self, who: &str) -> Client {
-        let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
-        let builder = self.builder().auth("digest", format!("{who}:secret"));
-        let builder = builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()));
-        builder.connect(&servers()).await.unwrap()
+        private(self.builder(), who).connect(&servers()).await.unwrap()
     }
 
     /// Sees to it that every queue below the root becomes empty.
@@ -113,6 +110,13 @@ impl Sandbox {
         })
         .await;
     }
+}
+
+/// For a client whose contenders nobody else may read.
+pub fn private(builder: ClientBuilder, who: &str) -> ClientBuilder {
+    let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
+    let builder = builder.auth("digest", format!("{who}:secret"));
+    builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()))
 }
 
 /// All nodes below a path, parents first.

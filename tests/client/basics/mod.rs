@@ -2,19 +2,11 @@
 
 mod refused;
 
+use crate::prelude::*;
 use std::io::Write;
 use std::net::IpAddr;
-use std::time::{Duration, Instant};
 
-use crate::support::*;
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{FaultProxy, Request, Traffic, kill_session};
-use zk_recipes::{
-    Acl, AuthId, Client, ClientBuilder, ConnectFailure, ConnectionState, CreateMode, Error,
-    InterProcessMutex, LeaderLatch, LeaderObserver, LeaderOptions, LeaderSelector, LockOptions, Locks,
-    MultiLock, Owner, Permission, ReadWriteLock, RetryPolicy, Semaphore, SemaphoreMutex,
-};
-use zookeeper_client as zk;
 
 /// A port that nobody listens on.
 const NOBODY: &str = "127.0.0.1:1";

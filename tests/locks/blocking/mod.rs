@@ -3,13 +3,11 @@
 mod leaders;
 mod runtimes;
 
+use crate::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Barrier, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
 
-use futures_util::FutureExt;
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::task::{LocalSet, block_in_place, spawn_blocking};
 use zk_recipes::blocking::shared::SharedCount;
@@ -17,13 +15,6 @@ use zk_recipes::blocking::{
     Client, InterProcessMutex, LeaderLatch, LeaderObserver, LeaderSelector, LockGuard, Locks, MultiLock,
     ReadWriteLock, Semaphore, SemaphoreMutex, Ticket, operate,
 };
-use zk_recipes::testing::kill_session;
-use zk_recipes::{
-    CloseMode, CreateMode, Error, LeaderOptions, LeaderState, LockOptions, LossReason, Observation, Owner,
-    Result,
-};
-
-use crate::support::*;
 
 const BRIEFLY: Duration = Duration::from_millis(20);
 

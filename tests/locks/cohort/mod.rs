@@ -2,22 +2,12 @@
 
 mod ends;
 
+use crate::prelude::*;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use futures_util::future::join_all;
-use tokio::task::JoinHandle;
+use std::sync::Mutex;
 
 use crate::locks::linger::others_with;
-use crate::locks::stage::{sandbox_with_clients, server_with_clients, server_with_clients_here};
-use crate::support::*;
-use zk_recipes::testing::kill_session;
-use zk_recipes::{
-    Client, Error, InterProcessMutex, LockGuard, LockOptions, Owner, ReadWriteLock, Result, operate,
-};
-use zookeeper_client as zk;
 
 pub(crate) const PATH: &str = "/locks/a";
 
@@ -101,37 +91,21 @@ fn names(prefix: &str, numbers: std::ops::Range<usize>) -> Vec<String> {
     numbers.map(|number| format!("{prefix}{number}")).collect()
 }
 
-#[tokio::test]
-async fn many_tasks_are_served_in_order_by_one_node() {
-    let (_server, zookeeper, [client]) = server_with_clients().await;
-    let mutex = selfish(&client);
-    let log = Log::default();
-    let guard = mutex.acquire().await.unwrap();
-    let tasks: Vec<_> = (0..64).map(|number| log.visit(number, in_line(&mutex))).collect();
-    assert_eq!(children(&zookeeper, PATH).await.len(), 1);
-    let node = guard.node_path().to_owned();
-    guard.release().await.unwrap();
-    for task in tasks {
-        assert_eq!(within(task).await.unwrap(), node);
-    }
-    assert_eq!(log.visits(), names("", 0..64));
-    // No one is in line any more.
-    queue_of(&zookeeper, PATH, 0).await;
-}
-
 /// Each that has its turn again stands at the end of the line.
 #[tokio::test]
-async fn those_who_come_again_are_last() {
-    let (_, [client]) = sandbox_with_clients().await;
+async fn all_are_served_in_order_by_one_node_and_those_who_come_again_are_last() {
+    let (_server, zookeeper, [client]) = server_with_clients().await;
     let mutex = selfish(&client);
     let served: Arc<Mutex<Vec<usize>>> = Arc::default();
     let guard = mutex.acquire().await.unwrap();
+    let node = guard.node_path().to_owned();
     let first: Vec<_> = (0..8).map(|number| (number, in_line(&mutex))).collect();
     let tasks = first.into_iter().map(|(number, acquire)| {
-        let (mutex, served) = (mutex.clone(), served.clone());
+        let (mutex, served, node) = (mutex.clone(), served.clone(), node.clone());
         tokio::spawn(async move {
             let mut guard = acquire.await.unwrap();
             for _ in 0..100 {
+                assert_eq!(guard.node_path(), node);
                 served.lock().unwrap().push(number);
                 // The owner of the first guard is another one.
                 let next = in_line(&mutex);
@@ -144,9 +118,10 @@ async fn those_who_come_again_are_last() {
     let tasks: Vec<_> = tasks.collect();
     guard.release().await.unwrap();
     all_end(tasks).await;
-    let served = served.lock().unwrap();
     let in_turn: Vec<usize> = (0..100).flat_map(|_| 0..8).collect();
-    assert_eq!(*served, in_turn);
+    assert_eq!(*served.lock().unwrap(), in_turn);
+    // No one is in line any more.
+    queue_of(&zookeeper, PATH, 0).await;
 }
 
 #[tokio::test]
@@ -194,21 +169,6 @@ async fn one_of_the_line_is_in_the_queue() {
         within(task).await.unwrap().unwrap().release().await.unwrap();
     }
     queue_of(&zookeeper, PATH, 0).await;
-}
-
-#[tokio::test]
-async fn a_node_whose_line_has_left_is_deleted() {
-    let (_server, zookeeper, [client]) = server_with_clients().await;
-    let mutex = selfish(&client);
-    for number in [1, 3] {
-        let guard = mutex.acquire().await.unwrap();
-        let line: Vec<_> = (0..number).map(|_| in_line(&mutex)).collect();
-        guard.release().await.unwrap();
-        assert_eq!(children(&zookeeper, PATH).await.len(), 1);
-        drop(line);
-        queue_of(&zookeeper, PATH, 0).await;
-        within(mutex.acquire()).await.unwrap().release().await.unwrap();
-    }
 }
 
 #[tokio::test]

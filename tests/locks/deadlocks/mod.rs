@@ -2,22 +2,9 @@
 
 mod chaos;
 
+use crate::prelude::*;
 use std::collections::HashMap;
-use std::pin::pin;
-use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
-
-use futures_util::future::join_all;
-use tokio::task::JoinHandle;
-use zk_recipes::testing::kill_session;
-use zk_recipes::{
-    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock, Owner,
-    ReadWriteLock, Result, Semaphore, SemaphoreMutex,
-};
-
-use crate::locks::stage::server_with_clients;
-use crate::support::*;
+use std::sync::Mutex;
 
 /// Longer than any test.
 const LONG: Duration = Duration::from_secs(600);

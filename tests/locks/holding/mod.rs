@@ -3,19 +3,8 @@
 mod asking;
 mod owners;
 
-use std::sync::Arc;
-use std::time::Duration;
-
-use crate::locks::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
+use crate::prelude::*;
 use crate::support::kinds::*;
-use crate::support::*;
-use futures_util::future::{join, join_all};
-use zk_recipes::testing::{Fate, FaultProxy, Request, kill_session};
-use zk_recipes::{
-    Acl, AuthId, Client, ConnectionState, Error, InterProcessMutex, LockGuard, LockOptions, LossReason,
-    MultiLock, Owner, Participant, Permission, ReadWriteLock, RetryPolicy, Semaphore, operate,
-};
-use zookeeper_client as zk;
 
 /// A time to hold that is over soon.
 const SOON: Duration = Duration::from_millis(400);
@@ -205,47 +194,6 @@ async fn a_missing_right_is_an_error_that_names_the_node() {
 // --- Taking it away ---
 
 #[tokio::test]
-async fn the_next_gets_what_was_taken_from_the_holder() {
-    let (sandbox, [holding, waiting, operator]) = sandbox_with_clients().await;
-    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
-    for kind in KINDS {
-        let guard = kind.unlimited(&holding).acquire().await.unwrap();
-        let node = kind.node(&guard).to_owned();
-        let waiter = in_task(kind.rival(&waiting));
-        let queue = format!("/{}{}", sandbox.root, kind.queue());
-        let place = eventually("it waits", || async {
-            let mut places: Vec<_> = children(&zookeeper, &queue)
-                .await
-                .into_iter()
-                .map(|name| format!("{queue}/{name}"))
-                .collect();
-            places.retain(|place| *place != node);
-            zookeeper.check_stat(places.first()?).await.unwrap()
-        })
-        .await;
-        let taken = operate::force_release(&operator, kind.path()).await.unwrap();
-        assert_eq!(node_paths(&taken), [&node], "{kind:?}");
-        assert!(taken[0].is_holder());
-        let next = within(waiter).await.unwrap().unwrap();
-        if kind != Kind::Permit {
-            assert_eq!(next.fencing_token(), place.czxid, "{kind:?}: who waited has kept its place");
-        }
-        let stat = zookeeper.check_stat(kind.node(&next)).await.unwrap().unwrap();
-        assert_eq!(next.fencing_token(), stat.czxid, "{kind:?}");
-
-        let error = guard.release().await.unwrap_err();
-        let reason = LossReason::Deleted;
-        assert_eq!(error, Error::LockLost { path: node.clone(), reason }, "{kind:?}");
-        assert_eq!(
-            error.to_string(),
-            format!("the lock {node} was lost: its node was deleted; acquire it again")
-        );
-        next.release().await.unwrap();
-    }
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
 async fn what_was_taken_is_told_also_if_the_reply_was_lost() {
     let server = empty_server().await;
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
@@ -255,7 +203,12 @@ async fn what_was_taken_is_told_also_if_the_reply_was_lost() {
     let taken = within(operate::force_release(&operator, Kind::Mutex.path())).await.unwrap();
     within(lost.happened()).await;
     assert_eq!(node_paths(&taken), [guard.node_path()]);
-    assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
+    assert!(taken[0].is_holder());
+    let path = guard.node_path().to_owned();
+    let message = format!("the lock {path} was lost: its node was deleted; acquire it again");
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error, Error::LockLost { path, reason: LossReason::Deleted });
+    assert_eq!(error.to_string(), message);
 }
 
 #[tokio::test]

@@ -38,20 +38,10 @@ async fn a_member_that_is_lost_while_waiting_for_a_later_one_is_acquired_again()
     watches_of(&server, 0).await;
 }
 
+/// While it waits; and one of those to be given back is lost, of which nothing was heard before.
 #[tokio::test]
 async fn locks_of_all_kinds_are_given_back_when_one_fails() {
     let (server, zookeeper, [other]) = server_with_clients().await;
-    for closed in 0..3 {
-        let own = connect_many(&server).await;
-        let lock = MultiLock::of(mixed(&own)).unwrap();
-        own[closed].close().await;
-        assert_eq!(within(lock.acquire()).await.unwrap_err(), Error::Closed);
-        only_left(&zookeeper, &[]).await;
-        assert_eq!(within(lock.try_acquire()).await.unwrap_err(), Error::Closed);
-        assert_eq!(within(lock.try_acquire_for(LONG)).await.unwrap_err(), Error::Closed);
-        only_left(&zookeeper, &[]).await;
-    }
-    // While it waits, and one of those to be given back is lost, of which nothing was heard before.
     for is_timed in [false, true] {
         let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
         let own = [connect_through(&proxy).await, connect(&server).await, connect(&server).await];
@@ -79,50 +69,6 @@ async fn locks_of_all_kinds_are_given_back_when_one_fails() {
         held.release().await.unwrap();
     }
     watches_of(&server, 0).await;
-}
-
-#[tokio::test]
-async fn locks_of_all_kinds_are_taken_in_the_order_of_their_paths() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [own, others] = [connect_many(&server).await, connect_many(&server).await];
-    let [at_a, at_b, at_c] = mixed(&own);
-    let lock = MultiLock::of([at_c, at_a, at_b]).unwrap();
-    assert_eq!(lock.paths(), ["/multi/a", "/multi/b", "/multi/c"]);
-    let others = mixed(&others);
-    for (held, other) in others.iter().enumerate() {
-        let guard = other.acquire().await.unwrap();
-        let waiter = acquiring(&lock);
-        watches_of(&server, 1).await;
-        // Those before it are taken, those after it are free.
-        for (number, other) in others.iter().enumerate() {
-            let free = other.try_acquire().await.unwrap().filter(|free| free.hold_count() == 1);
-            assert_eq!(free.is_some(), number > held, "{number} while {held} is held");
-        }
-        guard.release().await.unwrap();
-        let guard = within(waiter).await.unwrap().unwrap();
-        only_left(&zookeeper, &guard.members().iter().map(LockGuard::node_path).collect::<Vec<_>>()).await;
-        for other in &others {
-            assert!(other.try_acquire().await.unwrap().is_none());
-        }
-        let greatest = guard.members().iter().map(LockGuard::fencing_token).max();
-        assert_eq!(Some(guard.fencing_token()), greatest);
-        assert!(lock.is_acquired_in_this_process());
-        guard.release().await.unwrap();
-        assert!(!lock.is_acquired_in_this_process());
-        only_left(&zookeeper, &[]).await;
-    }
-    watches_of(&server, 0).await;
-}
-
-/// Waits until nothing is held or waited for but by these nodes.
-async fn only_left(zookeeper: &zk::Client, expected: &[&str]) {
-    eventually(&format!("nothing is left but {expected:?}"), || async {
-        let mut nodes = ephemerals_below(zookeeper, "/multi").await;
-        nodes.sort_unstable();
-        nodes.iter().map(|(path, _)| path).eq(expected).then_some(())
-    })
-    .await;
 }
 
 /// A multi-lock of locks that are lost as soon as they are acquired.
@@ -162,9 +108,4 @@ async fn the_watched_state_of_existing_locks_outlives_the_runtime_of_one_of_them
     runtime.shutdown_background();
     let lost = within(state.wait_for(|state| state.is_lost())).await;
     assert_eq!(lost, Some(LockState::Lost(LossReason::Closed)));
-}
-
-/// The locks of all paths, to be given to a multi-lock.
-fn mutexes(client: &Client) -> [Arc<dyn InterProcessLock>; 3] {
-    PATHS.map(|path| Arc::new(mutex_at(client, path)) as _)
 }

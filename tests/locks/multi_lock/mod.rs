@@ -2,18 +2,7 @@
 
 mod members;
 
-use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-use crate::locks::stage::server_with_clients;
-use crate::support::*;
-use tokio::task::JoinHandle;
-use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic, kill_session};
-use zk_recipes::{
-    Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, LockState, LossReason,
-    MultiLock, Owner, ReadWriteLock, Result, SemaphoreMutex,
-};
-use zookeeper_client as zk;
+use crate::prelude::*;
 
 const A: &str = "/multi/a";
 const B: &str = "/multi/b";
@@ -63,26 +52,41 @@ fn would_deadlock<T: std::fmt::Debug>(outcome: Result<T>, path: &str) {
     assert_eq!(outcome.unwrap_err(), Error::WouldDeadlock { path: path.to_owned(), cycle: Vec::new() });
 }
 
+/// The locks of three paths, and of three locks of different kinds, each with a client of its own.
 #[tokio::test]
-async fn whoever_waits_in_one_queue_has_left_the_later_ones() {
-    let (server, zookeeper, [own, other]) = server_with_clients().await;
-    for (held, lengths) in [(A, [2, 0, 0]), (B, [1, 2, 0]), (C, [1, 1, 2])] {
-        let guard = mutex_at(&other, held).acquire().await.unwrap();
-        let waiter = acquiring(&multi(&own));
-        watches_of(&server, 1).await;
-        queues_of(&zookeeper, lengths).await;
-        // What it waits for is the other's; what comes before is its own, and what comes after is free.
-        for path in PATHS {
-            let free = mutex_at(&other, path).owned_by(&Owner::new()).try_acquire().await.unwrap();
-            assert_eq!(free.is_some(), path > held, "{path} while {held} is held");
+async fn whoever_waits_for_one_has_those_before_it_and_has_left_the_later_ones() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let [own, theirs] = [connect_many(&server).await, connect_many(&server).await];
+    let [at_a, at_b, at_c] = mixed(&own);
+    for (lock, others) in
+        [(multi(&own[0]), mutexes(&theirs[0])), (MultiLock::of([at_c, at_a, at_b]).unwrap(), mixed(&theirs))]
+    {
+        assert_eq!(lock.paths(), PATHS);
+        for (held, other) in others.iter().enumerate() {
+            let guard = other.acquire().await.unwrap();
+            let waiter = acquiring(&lock);
+            watches_of(&server, 1).await;
+            // Those before it are taken, those after it are free.
+            for (number, other) in others.iter().enumerate() {
+                let free = other.owned_by(&Owner::new()).try_acquire().await.unwrap();
+                assert_eq!(free.is_some(), number > held, "{number} while {held} is held");
+            }
+            guard.release().await.unwrap();
+            let guard = within(waiter).await.unwrap().unwrap();
+            only_left(&zookeeper, &guard.members().iter().map(LockGuard::node_path).collect::<Vec<_>>())
+                .await;
+            for other in &others {
+                assert!(other.try_acquire().await.unwrap().is_none());
+            }
+            let greatest = guard.members().iter().map(LockGuard::fencing_token).max();
+            assert_eq!(Some(guard.fencing_token()), greatest);
+            assert!(lock.is_acquired_in_this_process());
+            guard.release().await.unwrap();
+            assert!(!lock.is_acquired_in_this_process());
+            let left = ephemerals_below(&zookeeper, "/multi").await;
+            assert_eq!(left, [], "a confirmed release is that of all");
         }
-        queues_of(&zookeeper, lengths).await;
-        guard.release().await.unwrap();
-        let guard = within(waiter).await.unwrap().unwrap();
-        assert_holds(&zookeeper, &guard).await;
-        queues_of(&zookeeper, [1; 3]).await;
-        guard.release().await.unwrap();
-        assert_eq!(lengths_of_queues(&zookeeper).await, [0; 3], "a confirmed release is that of all");
     }
     watches_of(&server, 0).await;
 }
@@ -96,54 +100,27 @@ async fn lengths_of_queues(zookeeper: &zk::Client) -> [usize; 3] {
     lengths
 }
 
-#[tokio::test]
-async fn all_of_them_or_none() {
-    let (server, zookeeper, [own, other]) = server_with_clients().await;
-    let lock = multi(&own);
-    assert_eq!(lock.paths(), ["/multi/a", "/multi/b", "/multi/c"]);
-    for (held, path) in PATHS.into_iter().enumerate() {
-        let guard = mutex_at(&other, path).acquire().await.unwrap();
-        let only_held = std::array::from_fn(|number| usize::from(number == held));
-        for time in [None, Some(Duration::ZERO), Some(Duration::from_millis(500))] {
-            let start = Instant::now();
-            let outcome = answered(async || match time {
-                None => lock.try_acquire().await,
-                Some(time) => lock.try_acquire_for(time).await,
-            });
-            assert!(outcome.await.is_none(), "{path} is held");
-            assert!(start.elapsed() >= time.unwrap_or_default());
-            queues_of(&zookeeper, only_held).await;
-        }
-        assert_eq!(lock.is_locked().await, Ok(true));
-        assert_eq!(lock.holder().await.unwrap().unwrap().node_path(), guard.node_path());
-        guard.release().await.unwrap();
-    }
-    assert_eq!((lock.is_locked().await, lock.holder().await), (Ok(false), Ok(None)));
-    for time in [None, Some(Duration::ZERO), Some(LONG)] {
-        let outcome = match time {
-            None => lock.try_acquire().await,
-            Some(time) => lock.try_acquire_for(time).await,
-        };
-        let guard = outcome.unwrap().unwrap();
-        assert_holds(&zookeeper, &guard).await;
-        assert!(lock.is_acquired_in_this_process());
-        assert_eq!(lock.holder().await.unwrap().unwrap().node_path(), guard.node_path());
-        for path in PATHS {
-            assert!(mutex_at(&other, path).try_acquire().await.unwrap().is_none(), "{path} is a part");
-        }
-        guard.release().await.unwrap();
-        assert!(!lock.is_acquired_in_this_process());
-    }
-    assert_eq!(lengths_of_queues(&zookeeper).await, [0; 3]);
-    watches_of(&server, 0).await;
-}
-
 /// Locks of three kinds, each seen through a client of its own: at A a mutex, at B a write lock, at C a semaphore
 /// mutex.
 fn mixed(clients: &[Client; 3]) -> [Arc<dyn InterProcessLock>; 3] {
     let write = ReadWriteLock::new(&clients[1], B).unwrap().write().clone();
     let semaphore_mutex = SemaphoreMutex::new(&clients[2], C).unwrap();
     [Arc::new(mutex_at(&clients[0], A)), Arc::new(write), Arc::new(semaphore_mutex)]
+}
+
+/// The locks of all paths, to be given to a multi-lock.
+fn mutexes(client: &Client) -> [Arc<dyn InterProcessLock>; 3] {
+    PATHS.map(|path| Arc::new(mutex_at(client, path)) as _)
+}
+
+/// Waits until nothing is held or waited for but by these nodes.
+async fn only_left(zookeeper: &zk::Client, expected: &[&str]) {
+    eventually(&format!("nothing is left but {expected:?}"), || async {
+        let mut nodes = ephemerals_below(zookeeper, "/multi").await;
+        nodes.sort_unstable();
+        nodes.iter().map(|(path, _)| path).eq(expected).then_some(())
+    })
+    .await;
 }
 
 /// A client that sends no ping while a test counts.
@@ -162,7 +139,7 @@ async fn waiting_for_oneself_is_refused() {
         for time in [Duration::ZERO, Duration::from_nanos(1), LONG] {
             would_deadlock(within(lock.try_acquire_for(time)).await, path);
         }
-        let mixed = MultiLock::of(PATHS.map(|path| Arc::new(mutex_at(&client, path)) as _)).unwrap();
+        let mixed = MultiLock::of(mutexes(&client)).unwrap();
         would_deadlock(within(mixed.try_acquire()).await, path);
         queues_of(&zookeeper, std::array::from_fn(|number| usize::from(number == held))).await;
         // Another owner may wait.

@@ -4,23 +4,12 @@ mod downgrades;
 mod last_numbers;
 mod owners;
 
+use crate::prelude::*;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::Duration;
 
-use crate::locks::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
 use crate::support::counter::server_counting_from;
 use crate::support::room::Room;
-use crate::support::*;
-use futures_util::FutureExt;
-use futures_util::future::{join, join_all};
-use tokio::task::{JoinHandle, JoinSet};
 use uuid::Uuid;
-use zk_recipes::testing::{Fate, Request, kill_session};
-use zk_recipes::{
-    Client, Error, LockGuard, LossReason, Owner, Participant, ReadLock, ReadWriteLock, Result, WriteLock,
-};
-use zookeeper_client as zk;
 
 const LOCK: &str = "/rw";
 

@@ -70,70 +70,6 @@ async fn past_the_last_number_the_count_is_not_exceeded_either() {
     nothing_left(&server, &zookeeper).await;
 }
 
-#[tokio::test]
-async fn leases_whose_reply_was_lost_are_neither_doubled_nor_left_behind() {
-    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
-    let session = session_id(&client).await;
-    let (semaphore, other) = (semaphore(&client, 3), semaphore(&connect(&server).await, 3));
-    release(semaphore.many(3).unwrap().acquire().await.unwrap().into_permits()).await;
-    leases_out(&zookeeper, "", 0).await;
-    for request in [Request::Multi, Request::Create, Request::Delete] {
-        let lost = proxy.intercept(request, Fate::LoseReply);
-        let guards = within(semaphore.many(2).unwrap().acquire()).await.unwrap().into_permits();
-        within(lost.happened()).await;
-        let mut leases = leases_out(&zookeeper, "", 2).await;
-        leases.sort();
-        let mut nodes: Vec<_> = guards.iter().map(|guard| guard.node_path()).collect();
-        nodes.sort();
-        assert_eq!(nodes, [format!("{LEASES}/{}", leases[0]), format!("{LEASES}/{}", leases[1])]);
-        // Nobody is kept out but by the leases.
-        let one = within(other.acquire()).await.unwrap();
-        assert!(one.fencing_token() > guards[0].fencing_token());
-        release(guards).await;
-        one.release().await.unwrap();
-    }
-
-    // Made in vain when all are wanted: what is undone must not count.
-    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
-    release(within(semaphore.many(3).unwrap().acquire()).await.unwrap().into_permits()).await;
-    within(lost.happened()).await;
-    nothing_left(&server, &zookeeper).await;
-    assert_eq!(session_id(&client).await, session);
-}
-
-/// The look at the leases that is sent along with the create says nothing about a grant that came later: whoever was
-/// before us at the gate may have taken its leases and left before our task is polled.
-#[tokio::test]
-async fn whoever_takes_its_turn_late_counts_again() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let mutex = SemaphoreMutex::new(&connect(&server).await, PATH).unwrap();
-    for _ in 0..3 {
-        mutex.acquire().await.unwrap().release().await.unwrap();
-    }
-    leases_out(&zookeeper, "", 0).await;
-    let watches_before = watches(&server).await;
-    let acquire = || {
-        let mutex = mutex.clone();
-        Box::pin(async move { mutex.acquire().await })
-    };
-    let (mut first, mut second) = (acquire(), acquire());
-    // Both are sent before either is answered.
-    assert!(first.as_mut().now_or_never().is_none());
-    assert!(second.as_mut().now_or_never().is_none());
-    let held = within(first).await.unwrap();
-    let second = tokio::spawn(second);
-    eventually("the second waits for the lease", || async {
-        assert!(!second.is_finished(), "two hold one permit");
-        (watches(&server).await > watches_before).then_some(())
-    })
-    .await;
-    assert_eq!(children(&zookeeper, LEASES).await.len(), 1);
-    held.release().await.unwrap();
-    within(second).await.unwrap().unwrap().release().await.unwrap();
-    leases_out(&zookeeper, "", 0).await;
-}
-
 /// An event may have told of the turn at the gate, and no reply. Then the server of the next connection may be further
 /// back than that, and would show leases of the past.
 #[tokio::test]
@@ -191,19 +127,6 @@ async fn the_loss_of_the_place_at_the_gate_lets_the_next_one_of_its_client_on() 
     release(held).await;
     release(within(both).await.unwrap().unwrap()).await;
     nothing_left(&server, &zookeeper).await;
-}
-
-/// All permits are free; the servers are silent while they are taken.
-#[tokio::test]
-async fn a_timed_acquire_of_free_permits_does_not_say_that_somebody_has_them() {
-    let (_server, proxy, _, client) = server_behind_proxy().await;
-    let semaphore = Semaphore::new(&client, PATH, 3).unwrap();
-    semaphore.acquire().await.unwrap().release().await.unwrap();
-    let silent = proxy.intercept(Request::Multi, Fate::HoldReply);
-    let outcome = within(semaphore.try_acquire_for(Duration::from_secs(2))).await;
-    within(silent.happened()).await;
-    silent.release();
-    assert!(!matches!(outcome, Ok(None)), "nobody else is there");
 }
 
 #[tokio::test]

@@ -3,20 +3,8 @@
 mod in_trouble;
 mod shared_count;
 
-use std::time::Duration;
-
-use crate::locks::stage::{sandbox_with_clients, server_behind_proxy, server_with_clients};
-use crate::support::*;
-use futures_util::FutureExt;
-use futures_util::future::{join_all, try_join_all};
-use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, JoinSet};
+use crate::prelude::*;
 use zk_recipes::shared::SharedCount;
-use zk_recipes::testing::{Fate, FaultProxy, Request, Traffic};
-use zk_recipes::{
-    Client, Error, InterProcessMutex, LockGuard, LockOptions, Result, Semaphore, SemaphoreMutex,
-};
-use zookeeper_client as zk;
 
 const PATH: &str = "/semaphores/a";
 const GATE: &str = "/semaphores/a/locks";

@@ -1,25 +1,12 @@
 //! What every lock must do, of whatever kind: written once, and run for each kind.
 
-mod in_trouble;
-mod tickets;
-
+use crate::prelude::*;
 use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Mutex;
 
 use crate::locks::every_kind::{Kind, Lock, PERMITS, acquired, take};
 use crate::support::room::Room;
-use crate::support::*;
-use futures_util::FutureExt;
-use futures_util::future::join_all;
-use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, JoinSet};
-use zk_recipes::testing::kill_session;
-use zk_recipes::{
-    Client, ConnectionState, Error, InterProcessMutex, LockGuard, ReadWriteLock, Result, RetryPolicy, Ticket,
-};
-use zookeeper_client as zk;
 
 impl Kind {
     /// How much of its room a guard of the lock fills, and a guard of whoever keeps it out.
@@ -59,33 +46,11 @@ impl Scene {
         Self { server, zookeeper, clients }
     }
 
-    /// With sessions that outlast a restart of the server, however busy the machine is.
-    async fn with_long_sessions() -> Self {
-        let long = Duration::from_secs(120);
-        let server = Server::builder().session_timeout_bounds(Duration::from_secs(1), long);
-        let server = PooledServer::from(server.start().await.unwrap());
-        let hosts = server.connect_string();
-        let clients = join_all((0..5).map(|_| builder().session_timeout(long).connect(&hosts))).await;
-        let clients = clients.into_iter().map(Result::unwrap).collect::<Vec<_>>().try_into().unwrap();
-        Self { zookeeper: bystander(&server).await, server, clients }
-    }
-
     /// The nodes by which the lock is held or waited for, and their sessions.
     async fn nodes(&self, kind: Kind) -> Vec<(String, i64)> {
         let mut nodes = ephemerals_below(&self.zookeeper, &kind.root()).await;
         nodes.sort();
         nodes
-    }
-
-    /// Those of one client, when there are some.
-    async fn nodes_of(&self, kind: Kind, client: &Client) -> Vec<String> {
-        let session = session_id(client).await;
-        eventually("nodes of this client", async || {
-            let nodes = self.nodes(kind).await.into_iter();
-            let nodes: Vec<_> = nodes.filter(|(_, owner)| *owner == session).map(|(path, _)| path).collect();
-            (!nodes.is_empty()).then_some(nodes)
-        })
-        .await
     }
 
     async fn nodes_are(&self, kind: Kind, wanted: &[(String, i64)]) {
@@ -109,41 +74,12 @@ impl Scene {
     /// not wait for.
     async fn occupy(&self, kind: Kind, client: &Client) -> Vec<LockGuard> {
         let held = kind.occupy(client).await;
-        self.only_holds(kind, client, &held).await;
-        held
-    }
-
-    /// Waits until there are no nodes but those by which these guards hold.
-    async fn only_holds(&self, kind: Kind, client: &Client, guards: &[LockGuard]) {
         let session = session_id(client).await;
-        let parts = guards.iter().flat_map(parts);
+        let parts = held.iter().flat_map(parts);
         let mut nodes: Vec<_> = parts.map(|part| (part.node_path().to_owned(), session)).collect();
         nodes.sort();
         self.nodes_are(kind, &nodes).await;
-    }
-
-    /// Deletes the node of somebody who waits, and waits until it has queued again.
-    async fn evict(&self, kind: Kind, client: &Client, node: &str) {
-        let before = self.nodes_of(kind, client).await;
-        self.zookeeper.delete(node, None).await.unwrap();
-        eventually("it has queued again", async || {
-            let now = self.nodes_of(kind, client).await;
-            now.iter().any(|node| !before.contains(node)).then_some(())
-        })
-        .await;
-    }
-
-    /// What is called a guard must be one: its nodes exist, in the session of its client, and are as old as its tokens.
-    async fn assert_holds(&self, client: &Client, guards: &[LockGuard]) {
-        let session = session_id(client).await;
-        for part in guards.iter().flat_map(parts) {
-            assert_eq!(part.loss(), None);
-            let stat = self.zookeeper.check_stat(part.node_path()).await.unwrap().expect("its node");
-            assert_eq!(stat.ephemeral_owner, session, "{part:?}");
-            // A reader that was a writer goes on with the token of the writer.
-            let is_downgraded = part.node_path().starts_with(&Kind::Downgraded.root());
-            assert!(is_downgraded || stat.czxid == part.fencing_token(), "{part:?}");
-        }
+        held
     }
 }
 
@@ -218,12 +154,18 @@ impl Rooms {
     }
 }
 
-/// Lets clients and tasks compete for the lock in all ways.
-async fn compete(scene: &Scene, kind: Kind, clients: &[Client], rounds: usize) {
+/// In all ways.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn excludes_clients_and_tasks() {
+    each_kind(compete).await;
+}
+
+async fn compete(scene: &Scene, kind: Kind) {
+    let rounds = repeats(30);
     let rooms = Arc::new(Rooms::default());
     let (share, share_of_others) = kind.shares();
     let mut workers = JoinSet::new();
-    for client in clients {
+    for client in &scene.clients[..3] {
         let shared = kind.lock(client);
         for task in 0..3 {
             let (client, rooms, zookeeper) = (client.clone(), rooms.clone(), scene.zookeeper.clone());
@@ -252,12 +194,6 @@ async fn compete(scene: &Scene, kind: Kind, clients: &[Client], rounds: usize) {
         }
     }
     within(workers.join_all()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn excludes_clients_and_tasks() {
-    each_kind(async |scene: &Scene, kind: Kind| compete(scene, kind, &scene.clients[..3], repeats(30)).await)
-        .await;
 }
 
 #[tokio::test]
@@ -357,55 +293,52 @@ async fn a_timed_acquire_gets_its_turn_in_time() {
     .await;
 }
 
+/// No outage ends it before that.
 #[tokio::test]
-async fn a_guard_dropped_on_any_thread_and_a_release_that_is_never_polled_leave_nothing() {
-    each_kind(async |scene: &Scene, kind: Kind| {
-        let lock = kind.lock(&scene.clients[0]);
-        let guard = acquired(&lock).await;
-        std::thread::spawn(move || drop(guard)).join().unwrap();
-        scene.assert_nothing_left(kind).await;
-        // Nothing was sent, and the guard inside is dropped.
-        drop(acquired(&lock).await.release());
-    })
-    .await;
+async fn a_wait_ends_under_the_policy_when_its_session_is_over() {
+    let mut server = empty_server().await;
+    let holder = connect(&server).await;
+    let builder = Client::builder()
+        .session_timeout(Duration::from_secs(2))
+        .connection_timeout(Duration::from_millis(300))
+        .retry_policy(RetryPolicy::n_times(2, Duration::from_millis(10)));
+    let client = connected(builder, &server.connect_string()).await;
+    let mut waiters = Vec::new();
+    for kind in Kind::ALL {
+        let held = kind.occupy(&holder).await;
+        let before = watches(&server).await;
+        let waiter = waiter(kind.lock(&client));
+        // It waits in its queue, and has the watches that wake it.
+        eventually("it waits", || async { (watches(&server).await > before).then_some(()) }).await;
+        waiters.push((kind, waiter, held));
+    }
+    // Its reply comes behind theirs.
+    client.zookeeper().await.unwrap().sync("/").await.unwrap();
+    server.kill().await.unwrap();
+    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
+    assert!(waiters.iter().all(|(_, waiter, _)| !waiter.is_finished()), "their session lives");
+    for (kind, waiter, _held) in waiters {
+        let error = within(waiter).await.unwrap().unwrap_err();
+        assert!(matches!(error, Error::NotConnected { .. }), "{kind:?}: {error}");
+    }
 }
 
 #[tokio::test]
-async fn close_wakes_waiters_and_frees_what_was_held() {
-    each_kind(async |scene: &Scene, kind: Kind| {
-        let [holder, other, ..] = &scene.clients;
-        let [closed, closed_too] = connect_many(&scene.server).await;
-        let second_path = format!("{}/second", kind.root());
-        let own = acquired(&kind.lock_at(&closed, &second_path)).await;
-        let held = kind.occupy(holder).await;
-        let lock = kind.lock(&closed);
-        let timed = kind.lock(&closed_too);
-        let waiters = [
-            waiter(lock.clone()),
-            tokio::spawn(async move { timed.try_acquire_for(BOUND).await.map(Option::unwrap) }),
-        ];
-        scene.parked(2).await;
-        for client in [&closed, &closed_too] {
-            within(client.close()).await;
-        }
-        // At once, long before the session times out.
-        let freed = kind.lock_at(other, &second_path).try_acquire().await.unwrap();
-        release([freed.expect("the session has ended")]).await;
-        for waiter in waiters {
-            assert_closed(within(waiter).await.unwrap().unwrap_err());
-        }
-        assert_closed(own.release().await.unwrap_err());
-        assert_closed(lock.acquire().await.unwrap_err());
-        assert_closed(lock.try_acquire().await.unwrap_err());
-        assert_closed(lock.try_acquire_for(BOUND).await.unwrap_err());
-        assert_closed(lock.is_locked().await.unwrap_err());
-        assert_closed(lock.holder().await.unwrap_err());
-        release(held).await;
-    })
-    .await;
+async fn all_calls_of_a_closed_client_say_so() {
+    let client = Client::connect_lazily("127.0.0.1:1").unwrap();
+    client.close().await;
+    for kind in Kind::ALL {
+        let lock = kind.lock(&client);
+        assert_closed(lock.acquire().await);
+        assert_closed(lock.try_acquire().await);
+        assert_closed(lock.try_acquire_for(BOUND).await);
+        assert_closed(lock.is_locked().await);
+        assert_closed(lock.holder().await);
+    }
 }
 
-fn assert_closed(error: Error) {
+fn assert_closed<T: Debug>(outcome: Result<T>) {
+    let error = outcome.unwrap_err();
     assert!(causes(error.clone()).iter().all(|cause| *cause == Error::Closed), "{error:?}");
 }
 
