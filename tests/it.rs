@@ -17,22 +17,16 @@ mod memory;
 mod recipes;
 mod testing;
 
-/// What most tests begin with.
+/// What most tests of locks and clients begin with.
 mod prelude {
     pub(crate) use std::fmt::Debug;
     pub(crate) use std::pin::pin;
-    pub(crate) use std::sync::Arc;
-    pub(crate) use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
-    pub(crate) use std::time::{Duration, Instant};
+    pub(crate) use std::time::Instant;
 
     pub(crate) use futures_util::FutureExt;
-    pub(crate) use futures_util::future::{join, join_all, try_join_all};
     pub(crate) use tokio::sync::mpsc;
-    pub(crate) use tokio::task::{JoinHandle, JoinSet};
-    pub(crate) use zk_recipes::testing::*;
-    pub(crate) use zk_recipes::*;
-    pub(crate) use zookeeper_client as zk;
+    pub(crate) use tokio::task::JoinSet;
 
     pub(crate) use crate::locks::stage::*;
-    pub(crate) use crate::support::*;
+    pub(crate) use crate::support::prelude::*;
 }

@@ -2,11 +2,6 @@
 
 use crate::prelude::*;
 use tokio::runtime::{Builder, Handle};
-use tokio::time::sleep;
-
-fn ms(ms: u64) -> Duration {
-    Duration::from_millis(ms)
-}
 
 async fn becomes(client: &Client, wanted: impl Fn(ConnectionState) -> bool) -> ConnectionState {
     let mut state = client.watch_connection();
@@ -57,8 +52,7 @@ impl tracing::Subscriber for Bomb {
 async fn a_panic_of_the_task_that_serves_a_client_closes_it() {
     let bomb = Bomb::default();
     let _subscriber = tracing::subscriber::set_default(bomb.clone());
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, _) = server_with_proxy().await;
     // With a single one, `tracing` asks that of whichever thread is the first to log something whether it wants to hear it.
     let _another = tracing::Dispatch::new(bomb.clone());
     let holding = connect_here(&server).await;
@@ -82,7 +76,7 @@ async fn a_panic_of_the_task_that_serves_a_client_closes_it() {
 #[tokio::test]
 #[ignore = "needs a real ZooKeeper"]
 async fn a_shorter_session_timeout_is_heard_of() {
-    let builder = Server::builder().session_timeout_bounds(ms(500), Duration::from_secs(30));
+    let builder = Server::builder().session_timeout_bounds(ms(500), secs(30));
     let mut server = builder.start().await.unwrap();
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client =
@@ -132,8 +126,7 @@ async fn a_future_that_nobody_polls_does_not_keep_a_session_from_being_closed() 
 fn no_runtime_that_ends_during_cuts_leaves_anybody_waiting() {
     let outer = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let (server, proxy) = outer.block_on(async {
-        let server = empty_server().await;
-        let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+        let (server, proxy, _) = server_with_proxy().await;
         (server, proxy)
     });
     for round in 0..30 {

@@ -1,23 +1,12 @@
 //! What `{:?}` shows of the public types: what identifies a thing, in one short line for logs. Errors are not cut.
 
+use crate::prelude::*;
 use std::collections::BTreeSet;
-use std::fmt::Debug;
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use tokio::sync::{mpsc, watch};
-use zk_recipes::atomic::{AtomicOptions, CachedAtomicLong, DistributedAtomicLong, DistributedAtomicValue};
-use zk_recipes::barriers::{Barrier, DoubleBarrier};
-use zk_recipes::cache::{Cache, CacheEvent, CacheOptions, Change};
-use zk_recipes::discovery::*;
-use zk_recipes::job::*;
-use zk_recipes::nodes::*;
-use zk_recipes::shared::{SharedCount, SharedState, SharedValue};
-use zk_recipes::testing::*;
-use zk_recipes::*;
-
-use crate::support::within;
 
 const LONGEST: usize = 200;
 const SECRET: &str = "marker-of-a-password-4711";
@@ -136,7 +125,7 @@ async fn servers(shown: &mut Shown, server: &TestingServer) {
     shown.add(&intercepted, "LoseReply");
     shown.add(&Request::Exists, "Exists");
     shown.add(&Fate::LoseReply, "LoseReply");
-    shown.add(&Traffic::pass().delay(Duration::from_millis(1)).bandwidth(1), "1ms");
+    shown.add(&Traffic::pass().delay(ms(1)).bandwidth(1), "1ms");
     let client = Client::connect(&proxy.connect_string()).await.unwrap();
     shown.add(&proxy.connections().remove(0), "pass");
     client.close().await;
@@ -160,8 +149,7 @@ async fn servers(shown: &mut Shown, server: &TestingServer) {
 }
 
 async fn locks(shown: &mut Shown, client: &Client) {
-    let options =
-        LockOptions::new().node_data(SECRET).max_hold(Duration::from_secs(5)).detect_deadlocks(true);
+    let options = LockOptions::new().node_data(SECRET).max_hold(secs(5)).detect_deadlocks(true);
     shown.add(&options, "5s");
     let mutex = InterProcessMutex::new(client, PATH).unwrap();
     shown.both::<blocking::InterProcessMutex>(mutex.clone(), PATH);
@@ -258,7 +246,7 @@ async fn jobs(shown: &mut Shown, client: &Client) {
     let options =
         JobOptions::new().missed_runs(MissedRuns::RunAll(77)).unfinished_run(UnfinishedRun::Repeat(3));
     shown.add(&options, "77");
-    let second = Duration::from_secs(1);
+    let second = secs(1);
     let job = ScheduledJob::every(client, &path, second, options.clone(), move |run| {
         sender.send(run).unwrap();
         async { Ok::<(), Error>(()) }
@@ -282,7 +270,7 @@ async fn jobs(shown: &mut Shown, client: &Client) {
     shown.add(&UnfinishedRun::Repeat(7), "7");
     job.close().await.unwrap();
     let clock = ManualClock::new(SystemTime::UNIX_EPOCH);
-    let options = options.clock_tolerance(Duration::from_secs(3600));
+    let options = options.clock_tolerance(secs(3600));
     let work = |_| async { Ok::<(), Error>(()) };
     let job = ScheduledJob::every(client, &format!("{PATH}/k"), second, options.clock(&clock), work).unwrap();
     let mut states = job.watch_state();
@@ -332,7 +320,7 @@ async fn nodes(shown: &mut Shown, client: &Client) {
     shown.add(&node.state(), &path);
     shown.both::<blocking::nodes::PersistentNode>(node, &path);
     let path = format!("{PATH}/t");
-    let options = PersistentTtlNodeOptions::new(Duration::from_secs(60));
+    let options = PersistentTtlNodeOptions::new(secs(60));
     shown.add(&options, "60s");
     let node = PersistentTtlNode::start(client, &path, SECRET, options).unwrap();
     within(node.wait_present()).await.unwrap();
@@ -428,8 +416,7 @@ async fn errors(shown: &mut Shown, client: &Client) {
     let Err(Error::WouldDeadlock { cycle, .. }) = &refused else { panic!("{refused:?}") };
     shown.add(&cycle[0], PATH);
     shown.add(&LossReason::Expired, "Expired");
-    let nowhere =
-        Client::builder().connection_timeout(Duration::from_millis(500)).connect("127.0.0.1:1").await;
+    let nowhere = Client::builder().connection_timeout(ms(500)).connect("127.0.0.1:1").await;
     let error = nowhere.unwrap_err();
     let Error::NotConnected { causes, .. } = &error else { panic!("{error:?}") };
     shown.add(&causes[0], "127.0.0.1:1");

@@ -6,10 +6,10 @@ use zk_recipes::cache::{Cache, CacheOptions, CacheState};
 use zk_recipes::nodes::{PersistentNode, PersistentNodeOptions};
 
 /// Nothing in these tests may end by it.
-pub(super) const SESSION: Duration = Duration::from_secs(600);
+pub(super) const SESSION: Duration = secs(600);
 
 pub(super) fn patient() -> MemoryServerBuilder {
-    MemoryServer::builder().session_timeout_bounds(Duration::from_secs(1), SESSION)
+    MemoryServer::builder().session_timeout_bounds(secs(1), SESSION)
 }
 
 fn forgetful() -> MemoryServer {
@@ -146,7 +146,7 @@ async fn a_kept_node_is_made_again_for_the_new_session() {
 async fn a_cache_is_current_again() {
     let server = forgetful();
     let zookeeper = bystander_of(&server).await;
-    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    let persistent = anyone(CreateMode::Persistent);
     zookeeper.create("/settings", b"one", &persistent).await.unwrap();
     let client = client_of(&server).await;
     let cache = Cache::new(&client, "/settings", CacheOptions::node()).unwrap();
@@ -231,7 +231,7 @@ async fn a_reply_that_is_handled_after_the_replacement_grants_nothing() {
             let mut is_done = false;
             for _ in 0..polls {
                 is_done = is_done || poll_once(&mut acquiring).is_ready();
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                sleep(ms(20)).await;
             }
             if is_done {
                 break;

@@ -89,7 +89,7 @@ async fn a_kept_node_that_was_found_is_lost() {
     within(node.wait_present()).await.unwrap();
     place.replace().await;
     assert_eq!(place.client.watch_connection().get(), ConnectionState::Lost);
-    eventually("it is not shown", || async { (!node.state().is_present()).then_some(()) }).await;
+    until("it is not shown", || !node.state().is_present()).await;
 }
 
 #[tokio::test]

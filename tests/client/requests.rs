@@ -3,7 +3,7 @@
 use crate::prelude::*;
 
 /// Long enough for no ping to be sent in between.
-const SESSION: Duration = Duration::from_secs(60);
+const SESSION: Duration = secs(60);
 
 #[tokio::test]
 async fn requests_per_operation_as_counted_by_the_server() {
@@ -43,8 +43,7 @@ struct Observed {
 }
 
 async fn observed() -> Observed {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, _) = server_with_proxy().await;
     let client = Client::builder().session_timeout(SESSION).connect(&proxy.connect_string()).await.unwrap();
     let mutex = mutex(&client);
     let other = crate::support::mutex(&connect(&server).await);
@@ -59,10 +58,7 @@ async fn create_and_list_are_sent_back_to_back() {
     let Observed { server: _server, proxy, mutex, .. } = observed().await;
     proxy.set_traffic(Traffic::black_hole_to_client());
     let acquiring = acquire_in_task(&mutex);
-    eventually("both requests are sent before any reply", || async {
-        (proxy.requests_seen() == 2).then_some(())
-    })
-    .await;
+    until("both requests are sent before any reply", || proxy.requests_seen() == 2).await;
     assert!(!acquiring.is_finished());
     assert_eq!(proxy.take_requests(), [Request::Create, Request::GetChildren]);
     proxy.set_traffic(Traffic::pass());
@@ -83,8 +79,7 @@ async fn a_failed_try_sets_no_watch() {
 
 #[tokio::test]
 async fn an_adopted_session_is_valid_from_its_first_answer() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (_server, proxy, _) = server_with_proxy().await;
     let zookeeper = zookeeper_client::Client::connect(&proxy.connect_string()).await.unwrap();
     let mutex = mutex(&Client::from_zookeeper(zookeeper).unwrap());
     mutex.acquire().await.unwrap().release().await.unwrap();
@@ -124,31 +119,4 @@ async fn what_a_lock_object_watches_ends_with_it() {
     assert_eq!(server.watch_count().await.unwrap(), 1, "of its path");
     drop(mutex);
     eventually("none is left", async || (server.watch_count().await.unwrap() == 0).then_some(())).await;
-}
-
-/// A container that was removed and made again counts from zero: what was known of the queue is not of this one.
-#[tokio::test]
-async fn a_path_that_was_made_again_is_not_known() {
-    let Observed { server, proxy, mutex, other } = observed().await;
-    let zookeeper = bystander(&server).await;
-    for _ in 0..3 {
-        mutex.acquire().await.unwrap().release().await.unwrap();
-    }
-    let last = mutex.acquire().await.unwrap();
-    let number: u32 = last.node_path()[last.node_path().len() - 10..].parse().unwrap();
-    last.release().await.unwrap();
-    zookeeper.delete("/locks/a", None).await.unwrap();
-    for _ in 0..number {
-        other.acquire().await.unwrap().release().await.unwrap();
-    }
-    let holder = other.acquire().await.unwrap();
-    assert!(holder.node_path().ends_with(&format!("{number:010}")));
-    proxy.take_requests();
-    // Its number is the one after the last that it knows.
-    assert!(mutex.try_acquire().await.unwrap().is_none());
-    assert_eq!(
-        proxy.take_requests(),
-        [Request::Exists, Request::Create, Request::GetChildren, Request::Delete]
-    );
-    holder.release().await.unwrap();
 }

@@ -27,18 +27,15 @@ impl Scene {
         let alice = zk::Client::connector().with_auth("digest", b"alice:secret");
         let alice = alice.connect(&server.connect_string()).await.unwrap();
         let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-        let client = Client::builder()
-            .retry_policy(RetryPolicy::forever(2 * BOUND))
-            .connect(&proxy.connect_string())
-            .await
-            .unwrap();
+        let builder = Client::builder().retry_policy(RetryPolicy::forever(2 * BOUND));
+        let client = builder.connect(&proxy.connect_string()).await.unwrap();
         Self { server, alice, proxy, client }
     }
 
     /// Makes a node of which everybody has these rights, and below which only what is made by hand.
     async fn make(&self, path: &str, rights: Permission) {
         let (parent, _) = path.rsplit_once('/').unwrap();
-        let everything = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+        let everything = anyone(CreateMode::Persistent);
         if !parent.is_empty() {
             self.alice.mkdir(parent, &everything).await.unwrap();
         }
@@ -169,22 +166,21 @@ async fn an_unreadable_lease_is_a_lease_all_the_same() {
     sandbox.assert_nothing_left().await;
 }
 
+/// For a client that may not read those of its own nodes.
+fn unable_to_read(is_hidden: fn(&str) -> bool) -> ClientBuilder {
+    Client::builder().acl_for_path(move |path| {
+        let rights = Permission::WRITE | Permission::DELETE;
+        is_hidden(path).then(|| vec![Acl::new(rights, AuthId::anyone())])
+    })
+}
+
 /// Who may not read its own node cannot hear of requests, nor by its watch of the end of the node. The lock is held.
 #[tokio::test]
 async fn a_holder_that_may_not_read_its_node_holds_and_does_not_ask_again() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = Client::builder()
-        .acl_for_path(|path| {
-            let rights = Permission::WRITE | Permission::DELETE;
-            // Of a semaphore, the node at the gate must be readable: the leases are only made if it exists.
-            let unreadable = path.contains("/_c_") && !path.starts_with(&Kind::Permit.queue());
-            unreadable.then(|| vec![Acl::new(rights, AuthId::anyone())])
-        })
-        .connect(&proxy.connect_string())
-        .await
-        .unwrap();
+    let (server, proxy, zookeeper) = server_with_proxy().await;
+    // Of a semaphore, the node at the gate must be readable: the leases are only made if it exists.
+    let is_hidden = |path: &str| path.contains("/_c_") && !path.starts_with(&Kind::Permit.queue());
+    let client = unable_to_read(is_hidden).connect(&proxy.connect_string()).await.unwrap();
     for kind in KINDS {
         let guard = kind.unlimited(&client).acquire().await.unwrap();
         let state = guard.watch_state();
@@ -209,7 +205,7 @@ async fn a_holder_that_may_not_read_its_node_holds_and_does_not_ask_again() {
         let lock = kind.limited(&client, BOUND);
         guard.release().await.unwrap();
         let guard = lock.acquire().await.unwrap();
-        let ending = async { guard.extend(std::time::Duration::from_millis(1)) };
+        let ending = async { guard.extend(ms(1)) };
         let (lost, _) = within(join(guard.lost(), ending)).await;
         assert_eq!(lost, LossReason::Deadline, "{kind:?}");
         drop(guard);
@@ -250,17 +246,9 @@ async fn whoever_may_not_leave_is_told_and_others_know_it_as_the_holder() {
 /// Such a waiter watches nothing but the list by which it follows its position, so only that can fail with the connection.
 #[tokio::test]
 async fn a_waiter_that_may_not_read_its_node_follows_its_position_on_the_next_connection() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = Client::builder()
-        .acl_for_path(|path| {
-            let rights = Permission::WRITE | Permission::DELETE;
-            path.contains("/_c_").then(|| vec![Acl::new(rights, AuthId::anyone())])
-        })
-        .connect(&proxy.connect_string())
-        .await
-        .unwrap();
+    let (server, proxy, zookeeper) = server_with_proxy().await;
+    let builder = unable_to_read(|path| path.contains("/_c_"));
+    let client = builder.connect(&proxy.connect_string()).await.unwrap();
     let (ours, theirs) = (mutex(&client), mutex(&connect(&server).await));
     // The ticket waits for the holder of its own client, so it watches no other node either.
     let held = ours.owned_by(&Owner::new()).acquire().await.unwrap();
@@ -283,9 +271,7 @@ async fn a_waiter_that_may_not_read_its_node_follows_its_position_on_the_next_co
 /// Somebody takes the right to read it away from a waiter that has watched it.
 #[tokio::test]
 async fn a_waiter_that_may_not_read_its_node_any_more_does_not_ask_all_the_time() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, zookeeper) = server_with_proxy().await;
     let client = Client::connect(&proxy.connect_string()).await.unwrap();
     let held = Kind::Multi.rival(&connect(&server).await).acquire().await.unwrap();
     let lock = Kind::Multi.unlimited(&client);

@@ -1,21 +1,10 @@
 //! Watchers are told of each state once: no two states that are told one after the other are the same.
 
+use crate::prelude::*;
 use std::collections::BTreeMap;
-use std::fmt::Debug;
 use std::fs;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
-
-use zk_recipes::cache::{Cache, CacheOptions};
-use zk_recipes::discovery::{ServiceDiscovery, ServiceInstance};
-use zk_recipes::job::{JobOptions, ScheduledJob};
-use zk_recipes::nodes::*;
-use zk_recipes::shared::{SharedCount, SharedValue};
-use zk_recipes::testing::{FaultProxy, MemoryServer};
-use zk_recipes::*;
-
-use crate::support::*;
+use std::sync::Mutex;
 
 /// What was told, by the names of the methods.
 #[derive(Clone, Default)]
@@ -60,7 +49,7 @@ impl Told {
             missing.map(|(name, state)| format!("{name}: {state}, not {:?}", told[name])).collect::<Vec<_>>()
         };
         let shown = eventually("all is told", async || missing().is_empty().then_some(()));
-        tokio::select!(() = shown => {}, () = tokio::time::sleep(BOUND / 2) => panic!("{:#?}", missing()));
+        tokio::select!(() = shown => {}, () = sleep(BOUND / 2) => panic!("{:#?}", missing()));
     }
 
     fn assert_once(&self) {
@@ -164,7 +153,7 @@ async fn no_watcher_is_told_the_same_twice() {
 
     let node = PersistentNode::start(&client, "/node", "data", PersistentNodeOptions::new()).unwrap();
     told.records("PersistentNode::watch_state", node.watch_state());
-    let options = PersistentTtlNodeOptions::new(Duration::from_secs(600));
+    let options = PersistentTtlNodeOptions::new(secs(600));
     let ttl_node = PersistentTtlNode::start(&client, "/ttl", "data", options).unwrap();
     told.records("PersistentTtlNode::watch_state", ttl_node.watch_state());
     let group = Group::new(&client, "/group").unwrap();
@@ -187,8 +176,7 @@ async fn no_watcher_is_told_the_same_twice() {
     let selector = LeaderSelector::start(&client, "/selector", LeaderOptions::new(), work).unwrap();
     told.records_by("LeaderSelector::watch_state", selector.watch_state(), by_text);
     let work = |_| async { Ok::<(), Error>(()) };
-    let job =
-        ScheduledJob::every(&client, "/job", Duration::from_millis(500), JobOptions::new(), work).unwrap();
+    let job = ScheduledJob::every(&client, "/job", ms(500), JobOptions::new(), work).unwrap();
     told.records("ScheduledJob::watch_state", job.watch_state());
     told.records_by("ScheduledJob::watch_leader", job.watch_leader(), by_text);
 
@@ -223,19 +211,14 @@ async fn no_watcher_is_told_the_same_twice() {
     told.shows(&held.map(|name| (name, "Held"))).await;
     let sessions = (session_id(&client).await, session_id(&beside).await);
     for ends in [false, true] {
-        for proxy in &proxies {
-            proxy.refuse_connections(true).unwrap();
-            proxy.cut();
-        }
+        proxies.iter().for_each(cut_off);
         told.shows(&down).await;
         told.shows(&held.map(|name| (name, "Suspect"))).await;
         if ends {
             server.kill_session(sessions.0).await.unwrap();
             second.kill_session(sessions.1).await.unwrap();
         }
-        for proxy in &proxies {
-            proxy.refuse_connections(false).unwrap();
-        }
+        proxies.iter().for_each(mend);
         told.shows(&up).await;
         told.shows(&held.map(|name| (name, if ends { "Lost" } else { "Held" }))).await;
     }
@@ -314,12 +297,11 @@ async fn an_error_that_lasts_is_told_once() {
     let selector = LeaderSelector::start(&client, "/a/selector", LeaderOptions::new(), work).unwrap();
     told.records_by("LeaderSelector", selector.watch_state(), by_text);
     let work = |_| async { Ok::<(), Error>(()) };
-    let job =
-        ScheduledJob::every(&client, "/a/job", Duration::from_millis(500), JobOptions::new(), work).unwrap();
+    let job = ScheduledJob::every(&client, "/a/job", ms(500), JobOptions::new(), work).unwrap();
     told.records_by("ScheduledJob::watch_leader", job.watch_leader(), by_text);
     let node = PersistentNode::start(&client, "/a/node/a", "", PersistentNodeOptions::new()).unwrap();
     told.records("PersistentNode", node.watch_state());
-    let options = PersistentTtlNodeOptions::new(Duration::from_secs(600));
+    let options = PersistentTtlNodeOptions::new(secs(600));
     let ttl_node = PersistentTtlNode::start(&client, "/a/node/b", "", options).unwrap();
     told.records("PersistentTtlNode", ttl_node.watch_state());
 
@@ -328,7 +310,7 @@ async fn an_error_that_lasts_is_told_once() {
     told.shows(&["PersistentNode", "PersistentTtlNode"].map(|name| (name, "Blocked"))).await;
     told.shows(&["LeaderObserver", "SharedValue", "SharedCount"].map(|name| (name, "Some("))).await;
     let before = proxy.requests_seen();
-    eventually("all is tried again", async || (proxy.requests_seen() > before + 100).then_some(())).await;
+    until("all is tried again", || proxy.requests_seen() > before + 100).await;
     client.close().await;
     told.assert_once();
 }

@@ -228,14 +228,9 @@ async fn an_owner_that_waits_enters_when_it_comes_to_hold_elsewhere() {
 
 #[tokio::test]
 async fn what_is_known_of_a_queue_is_kept_for_as_long_as_it_is_held() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = Client::builder()
-        .session_timeout(Duration::from_secs(60))
-        .drop_timeout(Duration::ZERO)
-        .connect(&proxy.connect_string())
-        .await
-        .unwrap();
+    let (server, proxy, _) = server_with_proxy().await;
+    let builder = Client::builder().session_timeout(secs(60)).drop_timeout(Duration::ZERO);
+    let client = builder.connect(&proxy.connect_string()).await.unwrap();
     let locks = locks(&client);
     proxy.take_requests();
     let guard = held(&locks, "a", &Owner::new()).await;
@@ -270,7 +265,7 @@ async fn hundreds_of_keys_leave_no_watch_behind() {
 
 #[tokio::test]
 async fn the_servers_remove_the_nodes_of_keys() {
-    let server = Server::builder().container_check_interval(Duration::from_millis(50));
+    let server = Server::builder().container_check_interval(ms(50));
     let server = server.start().await.unwrap();
     let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
     use_keys(&locks(&client), 50).await;

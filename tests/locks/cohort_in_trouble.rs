@@ -83,7 +83,7 @@ async fn the_runtime_of_the_next_in_line_ends() {
             inner.spawn(async move { mutex.acquire().await.unwrap().release().await });
         }
         let last = in_line(&mutex);
-        tokio::time::sleep(Duration::from_millis(fastrand::u64(..3))).await;
+        sleep(ms(fastrand::u64(..3))).await;
         guard.release().await.unwrap();
         inner.shutdown_background();
         within(last).await.unwrap().release().await.unwrap();

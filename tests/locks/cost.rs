@@ -5,7 +5,7 @@ use crate::prelude::*;
 const PATH: &str = "/locks/a";
 
 /// Longer than any test.
-const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = secs(600);
 
 /// A client whose requests are counted, and that lives on the runtime of the test.
 async fn counted(server: &MemoryServer) -> (FaultProxy, Client) {

@@ -40,7 +40,7 @@ struct Scene {
 impl Scene {
     async fn start() -> Self {
         let server = empty_server().await;
-        let bystander = zk::Client::connector().with_session_timeout(Duration::from_secs(40));
+        let bystander = zk::Client::connector().with_session_timeout(secs(40));
         let zookeeper = bystander.connect(&server.connect_string()).await.unwrap();
         let clients = connect_many(&server).await;
         Self { server, zookeeper, clients }
@@ -176,7 +176,7 @@ async fn compete(scene: &Scene, kind: Kind) {
                         0 => (kind.occupy(&client).await, share_of_others),
                         1 => (Vec::from_iter(lock.try_acquire().await.unwrap()), share),
                         2 => {
-                            let within = Duration::from_millis(5);
+                            let within = ms(5);
                             match lock.try_acquire_for(within).await {
                                 // Too short a time for an answer.
                                 Err(Error::NotConnected { .. }) => (Vec::new(), share),
@@ -237,7 +237,7 @@ async fn a_failed_try_leaves_the_queue_as_it_was() {
                 scene.parked(1).await;
             }
             let before = scene.nodes(kind).await;
-            for within in [None, Some(Duration::ZERO), Some(Duration::from_millis(200))] {
+            for within in [None, Some(Duration::ZERO), Some(ms(200))] {
                 let outcome = answered(async || {
                     let outcome = match within {
                         None => lock.try_acquire().await,
@@ -299,9 +299,9 @@ async fn a_wait_ends_under_the_policy_when_its_session_is_over() {
     let mut server = empty_server().await;
     let holder = connect(&server).await;
     let builder = Client::builder()
-        .session_timeout(Duration::from_secs(2))
-        .connection_timeout(Duration::from_millis(300))
-        .retry_policy(RetryPolicy::n_times(2, Duration::from_millis(10)));
+        .session_timeout(secs(2))
+        .connection_timeout(ms(300))
+        .retry_policy(RetryPolicy::n_times(2, ms(10)));
     let client = connected(builder, &server.connect_string()).await;
     let mut waiters = Vec::new();
     for kind in Kind::ALL {
@@ -332,8 +332,8 @@ async fn all_calls_of_a_closed_client_say_so() {
         assert_closed(lock.acquire().await);
         assert_closed(lock.try_acquire().await);
         assert_closed(lock.try_acquire_for(BOUND).await);
-        assert_closed(lock.is_locked().await);
-        assert_closed(lock.holder().await);
+        assert_closed(lock.as_lock().is_locked().await);
+        assert_closed(lock.as_lock().holder().await);
     }
 }
 
@@ -347,12 +347,13 @@ async fn everybody_can_see_who_holds() {
     each_kind(async |scene: &Scene, kind: Kind| {
         let [holder, observer, ..] = &scene.clients;
         let (lock, observer) = (kind.lock(holder), kind.lock(observer));
+        let [own, observer] = [&lock, &observer].map(|lock| lock.as_lock());
         assert_eq!(observer.holder().await, Ok(None), "the path does not exist yet");
         for _ in 0..2 {
             assert_eq!(observer.is_locked().await, Ok(false));
             let guard = acquired(&lock).await;
             let first = parts(&guard)[0].node_path().to_owned();
-            for lock in [&lock, &observer] {
+            for lock in [own, observer] {
                 let participant = lock.holder().await.unwrap().expect("it is held");
                 assert!(participant.is_holder());
                 assert_eq!(participant.node_path(), first);
@@ -360,11 +361,11 @@ async fn everybody_can_see_who_holds() {
                 // Of several permits one is held.
                 assert_eq!(lock.is_locked().await, Ok(kind != Kind::Permit));
             }
-            assert!(lock.is_acquired_in_this_process());
+            assert!(own.is_acquired_in_this_process());
             assert!(!observer.is_acquired_in_this_process());
             release([guard]).await;
             assert_eq!(observer.holder().await, Ok(None));
-            assert!(!lock.is_acquired_in_this_process());
+            assert!(!own.is_acquired_in_this_process());
         }
     })
     .await;
@@ -385,6 +386,6 @@ async fn bad_paths_are_refused_before_anything_is_sent() {
             }
         }
         let lock = kind.lock_at(&client, "/läs/a b");
-        assert_eq!(lock.paths()[0], "/läs/a b", "{kind:?}");
+        assert_eq!(lock.as_lock().paths()[0], "/läs/a b", "{kind:?}");
     }
 }

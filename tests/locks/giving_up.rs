@@ -2,9 +2,6 @@
 
 use crate::prelude::*;
 use crate::support::kinds::KINDS;
-use tokio::time::{sleep, timeout};
-
-const MS: Duration = Duration::from_millis(1);
 
 /// A caller on a runtime of its own, whose timers nobody drives when it has given up.
 fn caller_on_its_own_runtime(
@@ -34,22 +31,17 @@ fn visiting(lock: &InterProcessMutex) -> JoinHandle<zk_recipes::Result<()>> {
 }
 
 async fn give_up_elsewhere(drop_runtime: bool, crowd: usize) {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = Client::builder()
-        .session_timeout(Duration::from_secs(20))
-        .connection_timeout(5000 * MS)
-        .retry_policy(RetryPolicy::forever(700 * MS))
-        .connect(&proxy.connect_string())
-        .await
-        .unwrap();
+    let (server, proxy, _) = server_with_proxy().await;
+    let builder = Client::builder().session_timeout(secs(20)).connection_timeout(ms(5000));
+    let builder = builder.retry_policy(RetryPolicy::forever(ms(700)));
+    let client = builder.connect(&proxy.connect_string()).await.unwrap();
     let b = bystander(&server).await;
     let lock = mutex(&client);
     lock.acquire().await.unwrap().release().await.unwrap();
     // Its create is cut off, and it pauses.
     proxy.set_traffic(Traffic::black_hole());
     let cutter = async {
-        sleep(200 * MS).await;
+        sleep(ms(200)).await;
         proxy.cut();
         proxy.set_traffic(Traffic::pass());
     };
@@ -57,7 +49,7 @@ async fn give_up_elsewhere(drop_runtime: bool, crowd: usize) {
     let parked = {
         let client = client.clone();
         let elsewhere =
-            tokio::task::spawn_blocking(move || caller_on_its_own_runtime(&client, drop_runtime, 500 * MS));
+            tokio::task::spawn_blocking(move || caller_on_its_own_runtime(&client, drop_runtime, ms(500)));
         let crowd: Vec<_> = (0..crowd).map(|_| visiting(&lock)).collect();
         let (runtime, ()) = tokio::join!(elsewhere, cutter);
         kept.push(runtime.unwrap());
@@ -65,17 +57,17 @@ async fn give_up_elsewhere(drop_runtime: bool, crowd: usize) {
     };
     let late: Vec<_> = (0..5).map(|_| visiting(&lock)).collect();
     for caller in parked.into_iter().chain(late) {
-        timeout(Duration::from_secs(10), caller).await.expect("waits for ever").expect("panics").unwrap();
+        timeout(secs(10), caller).await.expect("waits for ever").expect("panics").unwrap();
     }
     queue_of(&b, "/locks/a", 0).await;
     // What it began is seen through, or given up, by now. The janitor still works: it finds a node that was not answered for.
-    sleep(1500 * MS).await;
+    sleep(ms(1500)).await;
     server.pause().unwrap();
     assert!(poll_times(lock.acquire(), 1).await.is_none());
-    sleep(1500 * MS).await;
+    sleep(ms(1500)).await;
     server.resume().unwrap();
-    sleep(300 * MS).await;
-    timeout(Duration::from_secs(10), queue_of(&b, "/locks/a", 0)).await.expect("an orphan");
+    sleep(ms(300)).await;
+    timeout(secs(10), queue_of(&b, "/locks/a", 0)).await.expect("an orphan");
     drop(kept.into_iter().flatten().map(|r| r.shutdown_background()).collect::<Vec<_>>());
 }
 
@@ -105,9 +97,9 @@ fn a_caller_elsewhere_hears_that_the_runtime_of_the_client_is_gone() {
         let client = home.block_on(async {
             let c = Client::builder()
                 .runtime(tokio::runtime::Handle::current())
-                .session_timeout(Duration::from_secs(20))
-                .connection_timeout(10000 * MS)
-                .retry_policy(RetryPolicy::forever(3000 * MS))
+                .session_timeout(secs(20))
+                .connection_timeout(ms(10000))
+                .retry_policy(RetryPolicy::forever(ms(3000)))
                 .connect(&proxy.connect_string())
                 .await
                 .unwrap();
@@ -122,14 +114,13 @@ fn a_caller_elsewhere_hears_that_the_runtime_of_the_client_is_gone() {
                 other.spawn(async move { lock.acquire().await.map(drop) })
             })
             .collect();
-        std::thread::sleep(200 * MS);
-        proxy.refuse_connections(true).unwrap();
-        proxy.cut();
-        home.block_on(sleep(500 * MS));
-        home.shutdown_timeout(Duration::from_secs(1));
+        std::thread::sleep(ms(200));
+        cut_off(&proxy);
+        home.block_on(sleep(ms(500)));
+        home.shutdown_timeout(secs(1));
         other.block_on(async {
             for call in calls {
-                let answer = timeout(Duration::from_secs(15), call).await.expect("stuck").expect("panics");
+                let answer = timeout(secs(15), call).await.expect("stuck").expect("panics");
                 assert!(answer.is_err());
             }
         });

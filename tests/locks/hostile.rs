@@ -26,7 +26,7 @@ async fn floods_that_come_and_go_leave_no_memory() {
         let paths: Vec<String> = paths.collect();
         for some in paths.chunks(1000) {
             let mut writer = mallory.new_multi_writer();
-            let options = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+            let options = anyone(CreateMode::Ephemeral);
             some.iter().for_each(|path| writer.add_create(path, b"", &options).unwrap());
             writer.commit().await.unwrap();
         }

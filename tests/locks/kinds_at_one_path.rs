@@ -54,7 +54,7 @@ async fn the_second_of_two_kinds_of_lock_is_refused() {
 
 /// Makes a node as another library does, or another kind of recipe.
 async fn place(zookeeper: &zk::Client, path: &str, prefix: &str) -> String {
-    let mode = zk::CreateMode::EphemeralSequential.with_acls(zk::Acls::anyone_all());
+    let mode = anyone(CreateMode::EphemeralSequential);
     let (_, sequence) = zookeeper.create(&format!("{path}/{prefix}"), b"", &mode).await.unwrap();
     format!("{path}/{prefix}{sequence}")
 }
@@ -132,20 +132,17 @@ async fn who_comes_to_the_path_of_another_kind_of_recipe_does_no_harm_there() {
 
 #[tokio::test]
 async fn a_waiter_that_finds_another_kind_of_recipe_after_a_reconnect_fails() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, zookeeper) = server_with_proxy().await;
     let (one, two) = (connect(&server).await, connect_through(&proxy).await);
     let held = mutex(&one).acquire().await.unwrap();
     let other = place(&zookeeper, "/locks/a", "_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-latch-").await;
     let waiting = acquire_in_task(&mutex(&two));
     queue_of(&zookeeper, "/locks/a", 3).await;
     watches_of(&server, 1).await;
-    proxy.refuse_connections(true).unwrap();
-    proxy.cut();
+    cut_off(&proxy);
     held.release().await.unwrap();
     assert!(!waiting.is_finished());
-    proxy.refuse_connections(false).unwrap();
+    mend(&proxy);
     let error = within(waiting).await.unwrap().unwrap_err();
     assert_eq!(found(&error), ("leader latch", Some(&*other)));
     assert_eq!(queue_of(&zookeeper, "/locks/a", 1).await.len(), 1);

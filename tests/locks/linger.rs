@@ -5,7 +5,7 @@ use crate::prelude::*;
 const PATH: &str = "/locks/a";
 
 /// Longer than any test.
-const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = secs(600);
 
 /// The same lock, which does not linger.
 fn plain(client: &Client) -> InterProcessMutex {
@@ -47,8 +47,7 @@ async fn acquired_elsewhere(mutex: &InterProcessMutex) -> LockGuard {
 #[tokio::test]
 async fn cycles_send_nothing_and_count_turns() {
     let server = Server::start().await.unwrap();
-    let client =
-        builder().session_timeout(Duration::from_secs(60)).connect(&server.connect_string()).await.unwrap();
+    let client = builder().session_timeout(secs(60)).connect(&server.connect_string()).await.unwrap();
     let session = session_id(&client).await;
     let mutex = lingering(&client);
     let guard = mutex.acquire().await.unwrap();
@@ -102,24 +101,6 @@ async fn an_owner_reenters_it() {
     again.release().await.unwrap();
     assert!(!mutex.is_acquired_in_this_process());
     assert!(mutex.is_locked().await.unwrap(), "others see it held");
-}
-
-#[tokio::test]
-async fn another_client_is_let_in_at_the_end_of_the_hold() {
-    let (_server, zookeeper, [client, other]) = server_with_clients().await;
-    let mutex = lingering(&client);
-    leave_a_node(&mutex).await;
-    let guard = mutex.acquire().await.unwrap();
-    let stranger = acquire_in_task(&plain(&other));
-    queue_of(&zookeeper, PATH, 2).await;
-    // Whatever this client does from now on comes later.
-    let later = acquire_in_task(&mutex);
-    queue_of(&zookeeper, PATH, 3).await;
-    guard.release().await.unwrap();
-    let stranger = within(stranger).await.unwrap().unwrap();
-    assert!(!later.is_finished());
-    stranger.release().await.unwrap();
-    within(later).await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test]
@@ -219,7 +200,7 @@ fn the_end_of_the_runtime_ends_it() {
         mutex
     });
     drop(inner);
-    let tried = around.block_on(within(mutex.try_acquire_for(Duration::from_millis(100))));
+    let tried = around.block_on(within(mutex.try_acquire_for(ms(100))));
     assert!(tried.is_err(), "{tried:?}");
 }
 
@@ -281,20 +262,6 @@ async fn a_loop_without_a_pause_uses_up_the_budget_of_its_task() {
         }
     };
     assert_eq!(poll_times(cycles, 1).await, None, "it has not let others run");
-}
-
-#[test]
-fn threads_take_it_as_well() {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let server = runtime.block_on(Server::start()).unwrap();
-    let client = Client::builder().connect_blocking(&server.connect_string()).unwrap();
-    let mutex = zk_recipes::blocking::InterProcessMutex::new(&client, PATH).unwrap();
-    let mutex = mutex.with_options(LockOptions::new().linger(LONG)).unwrap();
-    for turn in 0..100 {
-        let guard = mutex.acquire().unwrap();
-        assert_eq!(guard.turn(), turn);
-        if turn % 2 == 0 { guard.release().unwrap() } else { drop(guard) }
-    }
 }
 
 #[tokio::test]

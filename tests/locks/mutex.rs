@@ -100,13 +100,7 @@ async fn waiting_for_oneself_through_another_object_is_refused() {
     let (sandbox, [client]) = sandbox_with_clients().await;
     let (one, other) = (mutex(&client), mutex(&client));
     let guard = one.acquire().await.unwrap();
-    let path = sandbox.lock_path();
-    let refused = Error::WouldDeadlock { path, cycle: Vec::new() };
-    assert_eq!(within(other.acquire()).await.unwrap_err(), refused);
-    assert_eq!(within(other.try_acquire()).await.unwrap_err(), refused);
-    for time in [Duration::ZERO, Duration::from_nanos(1), Duration::from_secs(60)] {
-        assert_eq!(within(other.try_acquire_for(time)).await.unwrap_err(), refused, "{time:?}");
-    }
+    assert_would_deadlock(&other, &sandbox.lock_path()).await;
     // Another owner may wait.
     let waiter = acquire_in_task(&other);
     queue_of(&client.zookeeper().await.unwrap(), guard.node_path().rsplit_once('/').unwrap().0, 2).await;
@@ -130,7 +124,7 @@ async fn participants_are_listed_in_order() {
     }
     // What is no contender is not listed.
     let (zookeeper, path) = (zk::Client::connect(&servers()).await.unwrap(), sandbox.lock_path());
-    let foreign = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+    let foreign = anyone(CreateMode::Ephemeral);
     for name in ["0-foreign", "zebra", "clock-0000000000", "lock-1", "_c_x-latch-1"] {
         zookeeper.create(&format!("{path}/{name}"), b"", &foreign).await.unwrap();
     }
@@ -204,7 +198,7 @@ async fn past_the_last_number_the_order_is_that_of_creation() {
     let path = sandbox.lock_path();
     let create = async |name: &str| {
         let node = format!("{path}/_c_{name}");
-        let mode = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+        let mode = anyone(CreateMode::Ephemeral);
         foreign.create(&node, b"", &mode).await.unwrap();
         node
     };
@@ -283,7 +277,7 @@ async fn what_one_owner_waits_for_twice_it_gets_at_once() {
 async fn a_lost_hold_neither_deadlocks_nor_is_handed_out() {
     let (sandbox, [client, other]) = sandbox_with_clients().await;
     let (one, two) = (mutex(&client), mutex(&client));
-    let brief = one.with_options(LockOptions::new().max_hold(Duration::from_millis(300))).unwrap();
+    let brief = one.with_options(LockOptions::new().max_hold(ms(300))).unwrap();
     let old = brief.acquire().await.unwrap();
     let again = brief.enqueue().await.unwrap();
     assert_eq!(within(old.lost()).await, LossReason::Deadline);

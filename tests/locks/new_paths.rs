@@ -154,11 +154,8 @@ async fn a_new_path_has_its_own_acl() {
     let scene = Scene::taught().await;
     let of_queues = vec![Acl::new(Permission::ALL, AuthId::new("auth", ""))];
     let builder = Client::builder().auth("digest", "orders:secret");
-    let client = builder
-        .acl_for_path(move |path| path.starts_with("/secret/").then(|| of_queues.clone()))
-        .connect(&scene.server.connect_string())
-        .await
-        .unwrap();
+    let builder = builder.acl_for_path(move |path| path.starts_with("/secret/").then(|| of_queues.clone()));
+    let client = builder.connect(&scene.server.connect_string()).await.unwrap();
     for number in 0..4 {
         let lock = InterProcessMutex::new(&client, &format!("/secret/{number}")).unwrap();
         let guard = lock.acquire().await.unwrap();

@@ -92,10 +92,7 @@ async fn one_round_trip_for_any_number_of_permits() {
             let lock = lock.clone();
             async move { lock.acquire().await }
         });
-        eventually("all is sent before any reply", || async {
-            (stage.proxy.requests_seen() >= expected.len()).then_some(())
-        })
-        .await;
+        until("all is sent before any reply", || stage.proxy.requests_seen() >= expected.len()).await;
         queue_of(&stage.zookeeper, LEASES, permits).await;
         let dates = dates_of_leases(&stage.zookeeper).await;
         // Old servers do not tell when the nodes were created; then that is asked for along with the others.
@@ -184,76 +181,5 @@ async fn one_task_of_many_tries() {
         within(task).await.unwrap().unwrap().release().await.unwrap();
     }
     assert_eq!(stage.proxy.take_requests()[0], Request::Multi);
-    stage.nothing_left().await;
-}
-
-#[tokio::test]
-async fn permits_that_have_been_withdrawn_are_given_back() {
-    let stage = Stage::set().await;
-    let count = SharedCount::new(&stage.client, COUNT, 1).unwrap();
-    let semaphore = Semaphore::with_shared_count(&stage.client, PATH, &count).unwrap();
-    stage.know(&semaphore).await;
-    SharedCount::new(&connect(&stage.server).await, COUNT, 1).unwrap().set(0).await.unwrap();
-    let held = stage.proxy.intercept(Request::Multi, Fate::HoldReply);
-    let waiter = in_task(&semaphore);
-    within(held.happened()).await;
-    assert_eq!(children(&stage.zookeeper, LEASES).await.len(), 1);
-    let place = queue_of(&stage.zookeeper, GATE, 1).await;
-    held.release();
-    // At the same place.
-    queue_of(&stage.zookeeper, LEASES, 0).await;
-    assert_eq!(queue_of(&stage.zookeeper, GATE, 1).await, place);
-    assert!(!waiter.is_finished());
-    count.set(1).await.unwrap();
-    within(waiter).await.unwrap().unwrap().release().await.unwrap();
-    stage.nothing_left().await;
-}
-
-/// Its numbers begin anew, and the next one is as expected by accident; but somebody is at the gate.
-#[tokio::test]
-async fn nothing_is_kept_behind_a_gate_that_was_made_again() {
-    let stage = Stage::set().await;
-    let mutex = SemaphoreMutex::new(&stage.client, PATH).unwrap();
-    stage.know(&mutex).await;
-    stage.proxy.set_traffic(Traffic::black_hole_to_client());
-    stage.zookeeper.delete(GATE, None).await.unwrap();
-    let acls = zk::Acls::anyone_all();
-    stage.zookeeper.create(GATE, b"", &zk::CreateMode::Container.with_acls(acls)).await.unwrap();
-    let mode = zk::CreateMode::EphemeralSequential.with_acls(acls);
-    let create = async || {
-        let prefix = format!("{GATE}/_c_00000000-0000-0000-0000-000000000000-lock-");
-        let (_, number) = stage.zookeeper.create(&prefix, b"", &mode).await.unwrap();
-        format!("{prefix}{number}")
-    };
-    let passed = create().await;
-    let stranger = create().await;
-    stage.zookeeper.delete(&passed, None).await.unwrap();
-    let waiter = in_task(&mutex);
-    // The try has succeeded.
-    queue_of(&stage.zookeeper, LEASES, 1).await;
-    let gate = queue_of(&stage.zookeeper, GATE, 2).await;
-    assert!(gate.iter().any(|node| sequence(node) == 2), "{gate:?}");
-    stage.proxy.set_traffic(Traffic::pass());
-    queue_of(&stage.zookeeper, LEASES, 0).await;
-    assert!(!waiter.is_finished());
-    stage.zookeeper.delete(&stranger, None).await.unwrap();
-    within(waiter).await.unwrap().unwrap().release().await.unwrap();
-    stage.nothing_left().await;
-}
-
-/// The count may be lost, though the transaction is answered.
-#[tokio::test]
-async fn without_the_count_nothing_is_kept() {
-    let stage = Stage::set().await;
-    let semaphore = stage.semaphore(1);
-    stage.know(&semaphore).await;
-    let lost = stage.proxy.intercept(Request::GetChildren, Fate::LoseRequest);
-    let guard = within(semaphore.acquire()).await.unwrap();
-    within(lost.happened()).await;
-    let requests = stage.proxy.take_requests();
-    assert!(requests.iter().filter(|request| **request == Request::Multi).count() > 1, "{requests:?}");
-    queue_of(&stage.zookeeper, GATE, 0).await;
-    assert_eq!(children(&stage.zookeeper, LEASES).await.len(), 1);
-    guard.release().await.unwrap();
     stage.nothing_left().await;
 }

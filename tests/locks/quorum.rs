@@ -7,9 +7,9 @@ const NAMES: [&str; 3] = ["berlin", "oslo", "paris"];
 pub(crate) const PATH: &str = "/locks/a";
 
 /// No ensemble that answers is taken for silent, even on a busy machine.
-pub(crate) const PATIENT: Duration = Duration::from_secs(20);
+pub(crate) const PATIENT: Duration = secs(20);
 /// For tests in which ensembles fail.
-pub(crate) const BRIEF: Duration = Duration::from_secs(1);
+pub(crate) const BRIEF: Duration = secs(1);
 
 /// Three ensembles of one server each.
 pub(crate) struct Zones(pub(crate) [PooledServer; 3]);
@@ -55,9 +55,8 @@ impl Contender {
 
     /// With a client of its own settings for each server.
     pub(crate) async fn with(members: [(ClientBuilder, String); 3], response_timeout: Duration) -> Self {
-        let clients = members.map(|(builder, server)| {
-            builder.session_timeout(Duration::from_secs(10)).connect_lazily(&server).unwrap()
-        });
+        let clients = members
+            .map(|(builder, server)| builder.session_timeout(secs(10)).connect_lazily(&server).unwrap());
         for client in &clients {
             within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
         }
@@ -194,10 +193,7 @@ async fn a_contender_that_reaches_a_minority_does_not_block_others() {
     let zones = Zones::new().await;
     let proxies = zones.proxies().await;
     let (a, b) = (zones.contender(PATIENT).await, Contender::through(&proxies, BRIEF).await);
-    for proxy in &proxies[..2] {
-        proxy.refuse_connections(true).unwrap();
-        proxy.cut();
-    }
+    proxies[..2].iter().for_each(cut_off);
     let waiting = b.acquiring();
     for _ in 0..5 {
         let guard = within(a.lock.acquire()).await.unwrap();
@@ -206,9 +202,7 @@ async fn a_contender_that_reaches_a_minority_does_not_block_others() {
         guard.release().await.unwrap();
     }
     assert!(!waiting.is_finished());
-    for proxy in &proxies[..2] {
-        proxy.refuse_connections(false).unwrap();
-    }
+    proxies[..2].iter().for_each(mend);
     let guard = acquired(waiting).await;
     assert!(guard.members().count() >= 2);
     guard.release().await.unwrap();
@@ -298,7 +292,7 @@ fn threads_can_hold_it() {
     assert!(guard.is_valid());
     assert_eq!(guard.run(|| 7), Ok(7));
     assert!(lock.try_acquire().unwrap().is_none());
-    assert!(is_in_vain(|| lock.try_acquire_for(Duration::from_millis(50))));
+    assert!(is_in_vain(|| lock.try_acquire_for(ms(50))));
     guard.release().unwrap();
     runtime.block_on(assert_empty(&bystanders));
 }

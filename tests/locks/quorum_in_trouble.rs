@@ -3,13 +3,6 @@
 use crate::locks::quorum::{BRIEF, Contender, PATH, Zones, assert_empty, lock_of};
 use crate::prelude::*;
 
-fn take_down(proxies: &[FaultProxy]) {
-    for proxy in proxies {
-        proxy.refuse_connections(true).unwrap();
-        proxy.cut();
-    }
-}
-
 /// A contender whose first client runs on a runtime of its own, which is to end.
 async fn on_two_runtimes(proxies: &[FaultProxy; 3]) -> (tokio::runtime::Runtime, Contender) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -59,23 +52,29 @@ async fn a_release_survives_the_end_of_the_first_runtime() {
     assert!(matches!(again, Err(Error::Closed)), "{again:?}");
 }
 
+/// Clients of the caller's sessions, and their lock.
+fn adopting(sessions: &[zk::Client]) -> ([Client; 3], QuorumLock) {
+    let clients = [0, 1, 2].map(|member| Client::from_zookeeper(sessions[member].clone()).unwrap());
+    let lock = lock_of(&clients).with_response_timeout(BRIEF).unwrap();
+    (clients, lock)
+}
+
 /// Sessions of the caller, which go on when the clients are closed.
 #[tokio::test]
 async fn adopted_sessions_keep_nothing() {
     let zones = Zones::new().await;
     let bystanders = zones.bystanders().await;
     let sessions = zones.bystanders().await;
-    let adopt = || [0, 1, 2].map(|member| Client::from_zookeeper(sessions[member].clone()).unwrap());
     for closed in 0..3 {
-        let clients = adopt();
-        let guard = within(lock_of(&clients).acquire()).await.unwrap();
+        let (clients, lock) = adopting(&sessions);
+        let guard = within(lock.acquire()).await.unwrap();
         clients[closed].close().await;
         assert!(guard.is_valid());
         within(guard.release()).await.unwrap();
         assert_empty(&bystanders).await;
     }
-    let clients = adopt();
-    let guard = within(lock_of(&clients).acquire()).await.unwrap();
+    let (clients, lock) = adopting(&sessions);
+    let guard = within(lock.acquire()).await.unwrap();
     join_all(clients.iter().map(Client::close)).await;
     assert!(!guard.is_valid());
     drop(guard);
@@ -103,8 +102,7 @@ fn a_runtime_that_ends_leaves_nothing() {
 async fn an_adopted_session_that_is_over_costs_only_its_member() {
     let zones = Zones::new().await;
     let sessions = zones.bystanders().await;
-    let clients = [0, 1, 2].map(|member| Client::from_zookeeper(sessions[member].clone()).unwrap());
-    let lock = lock_of(&clients).with_response_timeout(BRIEF).unwrap();
+    let lock = adopting(&sessions).1;
     let guard = within(lock.acquire()).await.unwrap();
     zones.0[1].kill_session(sessions[1].session_id().0).await.unwrap();
     within(guard.members().nth(1).unwrap().1.lost()).await;
@@ -119,8 +117,7 @@ async fn an_adopted_session_that_is_over_costs_only_its_member() {
 async fn adopted_sessions_that_are_over_end_the_wait_if_the_others_are_no_majority() {
     let zones = Zones::new().await;
     let sessions = zones.bystanders().await;
-    let clients = [0, 1, 2].map(|member| Client::from_zookeeper(sessions[member].clone()).unwrap());
-    let lock = lock_of(&clients).with_response_timeout(BRIEF).unwrap();
+    let lock = adopting(&sessions).1;
     let guard = within(lock.acquire()).await.unwrap();
     let waiting = tokio::spawn({
         let lock = lock.clone();
@@ -140,13 +137,12 @@ async fn adopted_sessions_that_were_silent_before_they_ended_end_the_wait() {
     let zones = Zones::new().await;
     let proxies = zones.proxies().await;
     let sessions = join_all(proxies.iter().map(async |proxy| {
-        let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(10));
+        let connector = zk::Client::connector().with_session_timeout(secs(10));
         connector.connect(&proxy.connect_string()).await.unwrap()
     }))
     .await;
-    let clients = [0, 1, 2].map(|member| Client::from_zookeeper(sessions[member].clone()).unwrap());
-    let lock = lock_of(&clients).with_response_timeout(BRIEF).unwrap();
-    take_down(&proxies[..2]);
+    let (clients, lock) = adopting(&sessions);
+    proxies[..2].iter().for_each(cut_off);
     for client in &clients[..2] {
         within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
     }
@@ -154,7 +150,7 @@ async fn adopted_sessions_that_were_silent_before_they_ended_end_the_wait() {
     assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
     for member in [0, 1] {
         zones.0[member].kill_session(sessions[member].session_id().0).await.unwrap();
-        proxies[member].refuse_connections(false).unwrap();
+        mend(&proxies[member]);
     }
     let ended = within(lock.acquire()).await;
     assert!(matches!(ended, Err(Error::SessionOver { .. })), "{ended:?}");

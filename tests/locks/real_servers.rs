@@ -3,7 +3,6 @@
 use crate::prelude::*;
 use crate::support::counter::server_counting_from;
 use crate::support::kinds::*;
-use tokio::time::timeout;
 
 // kazoo#730, go-zk#65, and the same in Curator: past 2^31 creates several hold at once. For names made by hand see
 // mutex.rs and semaphore.rs, for both sides of a read/write lock read_write.rs.
@@ -97,12 +96,12 @@ impl Ensemble {
         self.proxies[second].refuse_connections(true).unwrap();
         let both = [first, second].map(|server| self.proxies[server].connect_string()).join(",");
         let client = Client::builder().session_timeout(session_timeout).connect(&both).await.unwrap();
-        self.proxies[second].refuse_connections(false).unwrap();
+        mend(&self.proxies[second]);
         client
     }
 
     async fn bystander(&self) -> zk::Client {
-        let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(30));
+        let connector = zk::Client::connector().with_session_timeout(secs(30));
         connector.connect(&self.cluster.servers()[self.leader].connect_string()).await.unwrap()
     }
 }
@@ -113,9 +112,9 @@ async fn a_silent_server_costs_the_lock_only_when_it_is_silent_for_too_long() {
     let ensemble = Ensemble::start().await;
     let zookeeper = ensemble.bystander().await;
     let [silent, _] = ensemble.followers;
-    let timeout = Duration::from_secs(8);
+    let timeout = secs(8);
     let holding = ensemble.client_of(silent, timeout).await;
-    let other = ensemble.client_of(ensemble.leader, Duration::from_secs(20)).await;
+    let other = ensemble.client_of(ensemble.leader, secs(20)).await;
     let session = session_id(&holding).await;
     let guards = join_all(KINDS.map(async |kind| kind.unlimited(&holding).acquire().await.unwrap())).await;
 
@@ -164,8 +163,8 @@ async fn a_silent_server_costs_the_lock_only_when_it_is_silent_for_too_long() {
 async fn a_silent_leader_makes_no_second_holder() {
     let ensemble = Ensemble::start().await;
     let leader = ensemble.leader;
-    let holding = ensemble.client_of(leader, Duration::from_secs(3)).await;
-    let other = ensemble.client_of(ensemble.followers[0], Duration::from_secs(20)).await;
+    let holding = ensemble.client_of(leader, secs(3)).await;
+    let other = ensemble.client_of(ensemble.followers[0], secs(20)).await;
     let guard = mutex(&holding).acquire().await.unwrap();
     let lock = mutex(&other);
     let waiter = tokio::spawn(async move { lock.acquire().await });
@@ -191,7 +190,7 @@ async fn an_isolated_leader_vouches_for_no_holder() {
     let followers = [(leader + 1) % 3, (leader + 2) % 3];
     let at_leader = cluster.servers()[leader].connect_string();
     let at_followers = followers.map(|follower| cluster.servers()[follower].connect_string()).join(",");
-    let short = || Client::builder().session_timeout(Duration::from_secs(3));
+    let short = || Client::builder().session_timeout(secs(3));
     let strict = short().connect(&at_leader).await.unwrap();
     let lenient = short().keep_alive(KeepAlive::Leader).connect(&at_leader).await.unwrap();
     let at_risk = InterProcessMutex::new(&lenient, "/locks/b").unwrap().acquire().await.unwrap();
@@ -204,14 +203,14 @@ async fn an_isolated_leader_vouches_for_no_holder() {
         cluster.kill(follower).await.unwrap();
     }
     for follower in followers {
-        let _ = timeout(Duration::from_millis(500), cluster.restart(follower)).await;
+        let _ = timeout(ms(500), cluster.restart(follower)).await;
     }
     let check = |path: &'static str| {
         let mut check = zookeeper.new_multi_writer();
         check.add_check_version(path, -1).unwrap();
         check.commit()
     };
-    let answered = async |check| timeout(Duration::from_millis(500), check).await.is_ok();
+    let answered = async |check| timeout(ms(500), check).await.is_ok();
     zookeeper.sync("/").await.unwrap();
     assert!(!answered(check("/")).await, "what only checks is committed by a quorum");
     assert!(!answered(check("/missing")).await, "so is what is refused");
@@ -236,10 +235,9 @@ async fn an_isolated_leader_vouches_for_no_holder() {
 #[tokio::test]
 #[ignore = "needs a real ZooKeeper"]
 async fn the_first_answer_after_a_silence_counts_from_what_was_heard_before() {
-    let session_timeout = Duration::from_secs(10);
+    let session_timeout = secs(10);
     // With half a tick of 1.5 s.
-    let cluster =
-        TestingCluster::builder(3).isolatable().tick_time(Duration::from_secs(3)).start().await.unwrap();
+    let cluster = TestingCluster::builder(3).isolatable().tick_time(secs(3)).start().await.unwrap();
     let leader = cluster.leader().await.unwrap();
     let follower = (leader + 1) % 3;
     let proxy = FaultProxy::start(cluster.servers()[follower].connect_string()).await.unwrap();
@@ -248,12 +246,12 @@ async fn the_first_answer_after_a_silence_counts_from_what_was_heard_before() {
     let client = long().connect(&proxy.connect_string()).await.unwrap();
     mutex(&client).acquire().await.unwrap().release().await.unwrap();
     let pings = proxy.pings_seen();
-    eventually("a sign of life", || async { (proxy.pings_seen() > pings).then_some(()) }).await;
+    until("a sign of life", || proxy.pings_seen() > pings).await;
     let heard = Instant::now();
 
     // Almost for as long as the client keeps a connection on which it hears nothing.
     proxy.set_traffic(Traffic::black_hole_to_server());
-    tokio::time::sleep(session_timeout.mul_f64(0.37)).await;
+    sleep(session_timeout.mul_f64(0.37)).await;
     proxy.set_traffic(Traffic::pass());
     let guard = mutex(&client).acquire().await.unwrap();
     cluster.isolate(follower);
@@ -270,8 +268,8 @@ async fn a_lost_create_is_found_at_a_server_that_lags_behind() {
     let ensemble = Ensemble::start().await;
     let zookeeper = ensemble.bystander().await;
     let [first, second] = ensemble.followers;
-    let client = ensemble.client_of_both([first, second], Duration::from_secs(20)).await;
-    let writer = ensemble.client_of(ensemble.leader, Duration::from_secs(20)).await;
+    let client = ensemble.client_of_both([first, second], secs(20)).await;
+    let writer = ensemble.client_of(ensemble.leader, secs(20)).await;
     let session = session_id(&client).await;
     let lock = mutex(&client);
     let (mut here, mut there) = (first, second);
@@ -280,7 +278,7 @@ async fn a_lost_create_is_found_at_a_server_that_lags_behind() {
         let held = if round % 2 == 0 { None } else { Some(mutex(&writer).acquire().await.unwrap()) };
         ensemble.cluster.pause(there).unwrap();
         let lost = ensemble.proxies[here].intercept(Request::Create, Fate::LoseReply);
-        ensemble.proxies[there].refuse_connections(false).unwrap();
+        mend(&ensemble.proxies[there]);
         let acquiring = acquire_in_task(&lock);
         within(lost.happened()).await;
         ensemble.proxies[here].refuse_connections(true).unwrap();
@@ -322,11 +320,8 @@ async fn a_create_that_was_given_up_leaves_nothing_if_it_is_done_later() {
     let old = FaultProxy::start(cluster.servers()[(leader + 1) % 3].connect_string()).await.unwrap();
     let new = FaultProxy::start(cluster.servers()[(leader + 2) % 3].connect_string()).await.unwrap();
     new.refuse_connections(true).unwrap();
-    let client = Client::builder()
-        .session_timeout(Duration::from_secs(10))
-        .connect(&[old.connect_string(), new.connect_string()].join(","))
-        .await
-        .unwrap();
+    let hosts = [old.connect_string(), new.connect_string()].join(",");
+    let client = Client::builder().session_timeout(secs(10)).connect(&hosts).await.unwrap();
     let session = session_id(&client).await;
     let lock = mutex(&client);
     lock.acquire().await.unwrap().release().await.unwrap();
@@ -334,19 +329,17 @@ async fn a_create_that_was_given_up_leaves_nothing_if_it_is_done_later() {
     old.set_traffic(Traffic::black_hole());
     let requests = old.requests_seen();
     let acquiring = acquire_in_task(&lock);
-    eventually("it is sent", async || (old.requests_seen() > requests).then_some(())).await;
+    until("it is sent", || old.requests_seen() > requests).await;
     assert!(children(&zookeeper, "/locks/a").await.is_empty());
-    new.refuse_connections(false).unwrap();
+    mend(&new);
     let guard = within(acquiring).await.unwrap().unwrap();
     assert_eq!(session_id(&client).await, session);
     // Now it arrives, at a server that does not have the session any more; or has it again, if the client has knocked
     // there a second time in vain: then the node is there for a while.
     let replies = old.replies_seen();
     old.set_traffic(Traffic::pass());
-    eventually("the old server is done with it", async || {
-        (old.connections().is_empty() || old.replies_seen() > replies).then_some(())
-    })
-    .await;
+    until("the old server is done with it", || old.connections().is_empty() || old.replies_seen() > replies)
+        .await;
     zookeeper.sync("/locks").await.unwrap();
     let node = guard.node_path().rsplit_once('/').unwrap().1;
     eventually("its node is alone", async || {

@@ -260,29 +260,6 @@ async fn a_waiter_of_the_same_client_does_not_wait_for_the_reply() {
     scene.assert_free().await;
 }
 
-/// As long as a transaction under a member may yet be done, nobody of the client may rely on its being over.
-#[tokio::test]
-async fn a_waiter_behind_a_member_with_an_open_transaction_waits_until_its_node_is_gone() {
-    let scene = Scene::new().await;
-    let guard = scene.acquire().await;
-    let waiters = PATHS.map(|path| acquire_in_task(&mutex_at(&scene.client, path).owned_by(&Owner::new())));
-    watches_of(&scene.server, 3).await;
-    // The client has heard of them, too.
-    scene.settle().await;
-    // Nobody waits for its reply any more.
-    assert!(poll_times(guard.members()[1].transaction().commit(), 1).await.is_none());
-    scene.proxy.set_traffic(Traffic::black_hole_to_client());
-    let releasing = tokio::spawn(guard.release());
-    let [first, second, third] = waiters;
-    drop(within(first).await.unwrap().unwrap());
-    drop(within(third).await.unwrap().unwrap());
-    assert!(!second.is_finished(), "its node is not known to be gone");
-    scene.proxy.set_traffic(Traffic::pass());
-    within(releasing).await.unwrap().unwrap();
-    drop(within(second).await.unwrap().unwrap());
-    scene.assert_free().await;
-}
-
 #[tokio::test]
 async fn a_member_that_becomes_a_reader_is_waited_for() {
     let scene = Scene::new().await;
@@ -330,11 +307,9 @@ async fn a_member_that_may_not_be_deleted_keeps_no_other_in_place() {
 
 #[tokio::test]
 async fn a_release_without_a_connection_fails_under_the_policy_and_goes_on() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let builder = Client::builder().session_timeout(Duration::from_secs(30)).drop_timeout(Duration::ZERO);
-    let builder = builder.retry_policy(RetryPolicy::n_times(0, Duration::from_millis(1)));
+    let (_server, proxy, zookeeper) = server_with_proxy().await;
+    let builder = Client::builder().session_timeout(secs(30)).drop_timeout(Duration::ZERO);
+    let builder = builder.retry_policy(RetryPolicy::n_times(0, ms(1)));
     let client = builder.connect(&proxy.connect_string()).await.unwrap();
     let lock = MultiLock::new(&client, PATHS).unwrap();
     let guard = lock.acquire().await.unwrap();
@@ -356,7 +331,7 @@ async fn a_release_without_a_connection_fails_under_the_policy_and_goes_on() {
 async fn hundreds_of_members_are_released_in_one_request() {
     let scene = Scene::new().await;
     // It sends no ping meanwhile.
-    let builder = Client::builder().session_timeout(Duration::from_secs(60));
+    let builder = Client::builder().session_timeout(secs(60));
     let client = builder.connect(&scene.server.connect_string()).await.unwrap();
     let session = session_id(&client).await;
     let paths: Vec<String> = (0..500).map(|number| format!("/many/{}-{number}", "x".repeat(100))).collect();

@@ -21,11 +21,18 @@ pub(crate) async fn server_with_clients_here<const N: usize>() -> (PooledServer,
     (server, zookeeper, clients.try_into().unwrap())
 }
 
-/// A server, a proxy before it, somebody who looks, and a client whose requests go through the proxy.
-pub(crate) async fn server_behind_proxy() -> (PooledServer, FaultProxy, zk::Client, Client) {
+/// A server, a proxy before it, and somebody who looks.
+pub(crate) async fn server_with_proxy() -> (PooledServer, FaultProxy, zk::Client) {
     let server = empty_server().await;
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let (zookeeper, client) = (bystander(&server).await, connect_through(&proxy).await);
+    let zookeeper = bystander(&server).await;
+    (server, proxy, zookeeper)
+}
+
+/// The same with a client whose requests go through the proxy.
+pub(crate) async fn server_behind_proxy() -> (PooledServer, FaultProxy, zk::Client, Client) {
+    let (server, proxy, zookeeper) = server_with_proxy().await;
+    let client = connect_through(&proxy).await;
     (server, proxy, zookeeper, client)
 }
 

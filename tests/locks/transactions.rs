@@ -26,12 +26,8 @@ async fn all_is_done_in_order_below_the_namespace() {
         [Acl::new(Permission::ALL, AuthId::anyone()), Acl::new(Permission::READ, AuthId::anyone())];
     let acl = everybody_reads.clone();
     let special = format!("{root}/special");
-    let client = sandbox
-        .builder()
-        .acl_for_path(move |path| (path == special).then(|| acl.to_vec()))
-        .connect(&servers())
-        .await
-        .unwrap();
+    let builder = sandbox.builder().acl_for_path(move |path| (path == special).then(|| acl.to_vec()));
+    let client = builder.connect(&servers()).await.unwrap();
     let session = session_id(&client).await;
     let zookeeper = zk::Client::connect(&servers()).await.unwrap();
     for kind in KINDS {
@@ -132,8 +128,7 @@ async fn what_cannot_be_done_is_named_and_nothing_is_done() {
 
 #[tokio::test]
 async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (_server, proxy, _) = server_with_proxy().await;
     let [one, two] = [connect_through(&proxy).await, connect_through(&proxy).await];
     let guard = Kind::Mutex.unlimited(&one).acquire().await.unwrap();
     let multis = || proxy.take_requests().into_iter().filter(|request| *request == Request::Multi).count();
@@ -244,8 +239,8 @@ async fn nothing_is_sent_when_the_lock_is_known_to_be_lost() {
     for kind in KINDS {
         let guard = kind.limited(&client, BOUND).acquire().await.unwrap();
         // Over at this moment, whatever runs or does not.
-        assert!(guard.extend(Duration::from_millis(100)).is_ok());
-        let until = Instant::now() + Duration::from_millis(100);
+        assert!(guard.extend(ms(100)).is_ok());
+        let until = Instant::now() + ms(100);
         while Instant::now() < until {
             std::hint::spin_loop();
         }
@@ -295,12 +290,8 @@ async fn a_holder_without_the_right_to_read_its_node_is_told_so() {
     let sandbox = Sandbox::new();
     let path = format!("/{}{}/", sandbox.root, Kind::Mutex.path());
     let acl = [Acl::new(Permission::DELETE, AuthId::anyone())];
-    let client = sandbox
-        .builder()
-        .acl_for_path(move |node| node.starts_with(&path).then(|| acl.to_vec()))
-        .connect(&servers())
-        .await
-        .unwrap();
+    let builder = sandbox.builder().acl_for_path(move |node| node.starts_with(&path).then(|| acl.to_vec()));
+    let client = builder.connect(&servers()).await.unwrap();
     let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
     let write = guard.transaction().create("/unchecked", b"", Persistent);
     match within(write.commit()).await.unwrap_err() {

@@ -6,36 +6,51 @@ use fastrand::Rng;
 
 use crate::memory::wire::{Body, Parts, Reply};
 
-pub(crate) const CREATE: i32 = 1;
-const DELETE: i32 = 2;
-const EXISTS: i32 = 3;
-const GET_DATA: i32 = 4;
-const SET_DATA: i32 = 5;
-const GET_ACL: i32 = 6;
-const SET_ACL: i32 = 7;
-const GET_CHILDREN: i32 = 8;
-const SYNC: i32 = 9;
-const GET_CHILDREN_2: i32 = 12;
-const CHECK: i32 = 13;
-const MULTI: i32 = 14;
-pub(crate) const CREATE_2: i32 = 15;
-const RECONFIG: i32 = 16;
-const CHECK_WATCHES: i32 = 17;
-const REMOVE_WATCHES: i32 = 18;
-pub(crate) const CREATE_CONTAINER: i32 = 19;
-pub(crate) const CREATE_TTL: i32 = 21;
-const MULTI_READ: i32 = 22;
-const AUTH: i32 = 100;
-const SET_WATCHES: i32 = 101;
-const GET_EPHEMERALS: i32 = 103;
-const GET_ALL_CHILDREN_NUMBER: i32 = 104;
-const SET_WATCHES_2: i32 = 105;
-const ADD_WATCH: i32 = 106;
-const WHO_AM_I: i32 = 107;
+/// The requests: their codes, their names, and how often each is drawn.
+macro_rules! requests {
+    ($($code:ident = $number:literal, $name:literal, $times:literal;)*) => {
+        $(pub(crate) const $code: i32 = $number;)*
+
+        const REQUESTS: &[(i32, &str, usize)] = &[$(($code, $name, $times)),*];
+    };
+}
+
+requests! {
+    CREATE = 1, "create", 3;
+    CREATE_2 = 15, "create2", 2;
+    CREATE_CONTAINER = 19, "createContainer", 1;
+    CREATE_TTL = 21, "createTTL", 1;
+    DELETE = 2, "delete", 3;
+    EXISTS = 3, "exists", 2;
+    GET_DATA = 4, "getData", 3;
+    SET_DATA = 5, "setData", 3;
+    GET_ACL = 6, "getACL", 1;
+    SET_ACL = 7, "setACL", 1;
+    GET_CHILDREN = 8, "getChildren", 1;
+    GET_CHILDREN_2 = 12, "getChildren2", 2;
+    SYNC = 9, "sync", 1;
+    MULTI = 14, "multi", 3;
+    CHECK_WATCHES = 17, "checkWatches", 1;
+    REMOVE_WATCHES = 18, "removeWatches", 1;
+    MULTI_READ = 22, "multiRead", 1;
+    AUTH = 100, "auth", 1;
+    GET_EPHEMERALS = 103, "getEphemerals", 1;
+    GET_ALL_CHILDREN_NUMBER = 104, "getAllChildrenNumber", 1;
+    ADD_WATCH = 106, "addWatch", 2;
+    WHO_AM_I = 107, "whoAmI", 1;
+    RECONFIG = 16, "reconfig", 1;
+    CHECK = 13, "check", 0;
+    SET_WATCHES = 101, "setWatches", 0;
+    SET_WATCHES_2 = 105, "setWatches", 0;
+}
 
 /// The users that clients authenticate as. The digest is that of "u1:p1".
 const USERS: [&str; 2] = ["u1:p1", "u2:p2"];
 const DIGEST_OF_U1: &str = "u1:fpT/y03U+EjItKZOSLGvjnJlyng=";
+
+/// Between bars.
+const ODD_PATHS: &str =
+    "|a|/|//|/a/|/a//b|/a/../b|/.|/zookeeper|/zookeeper/config|/a\u{1}|/\u{e000}|/no/such/node";
 
 /// A request, and how it reads in a report.
 #[derive(Clone, Debug)]
@@ -84,22 +99,7 @@ impl Generator<'_> {
 
     pub(crate) fn path(&mut self) -> String {
         if self.one_in(15) {
-            let odd = [
-                "",
-                "a",
-                "/",
-                "//",
-                "/a/",
-                "/a//b",
-                "/a/../b",
-                "/.",
-                "/zookeeper",
-                "/zookeeper/config",
-                "/a\u{1}",
-                "/\u{e000}",
-                "/no/such/node",
-            ];
-            return (*self.random.choice(&odd).unwrap()).into();
+            return self.random.choice(ODD_PATHS.split('|').collect::<Vec<_>>()).unwrap().into();
         }
         self.random.choice(self.paths).unwrap().clone()
     }
@@ -215,45 +215,8 @@ impl Generator<'_> {
 
     /// Any request but those that end or change a session.
     pub(crate) fn operation(&mut self) -> Operation {
-        let codes = [
-            CREATE,
-            CREATE,
-            CREATE,
-            CREATE_2,
-            CREATE_2,
-            CREATE_CONTAINER,
-            CREATE_TTL,
-            DELETE,
-            DELETE,
-            DELETE,
-            EXISTS,
-            EXISTS,
-            GET_DATA,
-            GET_DATA,
-            GET_DATA,
-            SET_DATA,
-            SET_DATA,
-            SET_DATA,
-            GET_ACL,
-            SET_ACL,
-            GET_CHILDREN,
-            GET_CHILDREN_2,
-            GET_CHILDREN_2,
-            SYNC,
-            MULTI,
-            MULTI,
-            MULTI,
-            CHECK_WATCHES,
-            REMOVE_WATCHES,
-            MULTI_READ,
-            AUTH,
-            GET_EPHEMERALS,
-            GET_ALL_CHILDREN_NUMBER,
-            ADD_WATCH,
-            ADD_WATCH,
-            WHO_AM_I,
-            RECONFIG,
-        ];
+        let codes = REQUESTS.iter().flat_map(|(code, _, times)| std::iter::repeat_n(*code, *times));
+        let codes: Vec<i32> = codes.collect();
         let mut code = *self.random.choice(&codes).unwrap();
         if code == ADD_WATCH && !self.scope.lasting_watches {
             code = GET_DATA;
@@ -310,34 +273,7 @@ fn is_recursive(path: &str) -> bool {
 }
 
 fn name(code: i32) -> &'static str {
-    match code {
-        CREATE => "create",
-        CREATE_2 => "create2",
-        CREATE_CONTAINER => "createContainer",
-        CREATE_TTL => "createTTL",
-        DELETE => "delete",
-        EXISTS => "exists",
-        GET_DATA => "getData",
-        SET_DATA => "setData",
-        GET_ACL => "getACL",
-        SET_ACL => "setACL",
-        GET_CHILDREN => "getChildren",
-        GET_CHILDREN_2 => "getChildren2",
-        SYNC => "sync",
-        CHECK => "check",
-        MULTI => "multi",
-        MULTI_READ => "multiRead",
-        CHECK_WATCHES => "checkWatches",
-        REMOVE_WATCHES => "removeWatches",
-        ADD_WATCH => "addWatch",
-        AUTH => "auth",
-        GET_EPHEMERALS => "getEphemerals",
-        GET_ALL_CHILDREN_NUMBER => "getAllChildrenNumber",
-        WHO_AM_I => "whoAmI",
-        RECONFIG => "reconfig",
-        SET_WATCHES | SET_WATCHES_2 => "setWatches",
-        _ => "?",
-    }
+    REQUESTS.iter().find(|request| request.0 == code).map_or("?", |request| request.1)
 }
 
 /// Describes a reply such that the same reply of two servers reads the same: without times, with the names of

@@ -7,8 +7,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use tokio::time::timeout;
 use zk_recipes::{
-    Client, InterProcessLock, InterProcessMutex, LockGuard, MultiLock, Participant, ReadWriteLock, Result,
-    Semaphore, SemaphoreMutex,
+    Client, InterProcessLock, InterProcessMutex, LockGuard, MultiLock, ReadWriteLock, Result, Semaphore,
+    SemaphoreMutex,
 };
 
 /// What must happen, happens within this time even on a busy machine.
@@ -19,43 +19,25 @@ pub type Lock = Arc<dyn Subject>;
 /// A lock, or a way to use one.
 #[async_trait]
 pub trait Subject: Debug + Send + Sync {
-    async fn acquire(&self) -> Result<LockGuard>;
-    async fn try_acquire(&self) -> Result<Option<LockGuard>>;
-    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>>;
-    async fn is_locked(&self) -> Result<bool>;
-    async fn holder(&self) -> Result<Option<Participant>>;
-    fn is_acquired_in_this_process(&self) -> bool;
-    fn paths(&self) -> Vec<&str>;
-}
+    /// By which it is seen.
+    fn as_lock(&self) -> &dyn InterProcessLock;
 
-#[async_trait]
-impl<L: InterProcessLock> Subject for L {
     async fn acquire(&self) -> Result<LockGuard> {
-        self.acquire().await
+        self.as_lock().acquire().await
     }
 
     async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        self.try_acquire().await
+        self.as_lock().try_acquire().await
     }
 
     async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        self.try_acquire_for(within).await
+        self.as_lock().try_acquire_for(within).await
     }
+}
 
-    async fn is_locked(&self) -> Result<bool> {
-        self.is_locked().await
-    }
-
-    async fn holder(&self) -> Result<Option<Participant>> {
-        self.holder().await
-    }
-
-    fn is_acquired_in_this_process(&self) -> bool {
-        self.is_acquired_in_this_process()
-    }
-
-    fn paths(&self) -> Vec<&str> {
-        self.paths()
+impl<L: InterProcessLock> Subject for L {
+    fn as_lock(&self) -> &dyn InterProcessLock {
+        self
     }
 }
 
@@ -194,6 +176,10 @@ impl Downgraded {
 
 #[async_trait]
 impl Subject for Downgraded {
+    fn as_lock(&self) -> &dyn InterProcessLock {
+        self.0.read()
+    }
+
     async fn acquire(&self) -> Result<LockGuard> {
         let writing = self.0.write().acquire().await?;
         self.downgrade(Some(writing)).await.map(Option::unwrap)
@@ -207,21 +193,5 @@ impl Subject for Downgraded {
     async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
         let writing = self.0.write().try_acquire_for(within).await?;
         self.downgrade(writing).await
-    }
-
-    async fn is_locked(&self) -> Result<bool> {
-        self.0.read().is_locked().await
-    }
-
-    async fn holder(&self) -> Result<Option<Participant>> {
-        self.0.read().holder().await
-    }
-
-    fn is_acquired_in_this_process(&self) -> bool {
-        self.0.read().is_acquired_in_this_process()
-    }
-
-    fn paths(&self) -> Vec<&str> {
-        vec![self.0.path()]
     }
 }

@@ -23,7 +23,9 @@ use std::time::Duration;
 
 use uuid::Uuid;
 use zk_recipes::testing::{FaultProxy, MemoryServer};
-use zk_recipes::{Acl, AuthId, Client, ClientBuilder, Error, InterProcessMutex, LockGuard, Permission};
+use zk_recipes::{
+    Acl, AuthId, Client, ClientBuilder, Error, InterProcessLock, InterProcessMutex, LockGuard, Permission,
+};
 use zookeeper_client as zk;
 
 #[allow(unused_imports)]
@@ -288,6 +290,17 @@ pub async fn within<T>(what: impl Future<Output = T>) -> T {
 pub fn acquire_in_task(mutex: &InterProcessMutex) -> tokio::task::JoinHandle<zk_recipes::Result<LockGuard>> {
     let mutex = mutex.clone();
     tokio::spawn(async move { mutex.acquire().await })
+}
+
+/// Each call is refused at once, since its owner would wait for itself.
+pub async fn assert_would_deadlock(lock: &dyn InterProcessLock, path: &str) {
+    let refused = Error::WouldDeadlock { path: path.to_owned(), cycle: Vec::new() };
+    assert_eq!(within(lock.acquire()).await.unwrap_err(), refused);
+    assert_eq!(within(lock.try_acquire()).await.unwrap_err(), refused);
+    // The last is longer than any test, so that nothing is refused because it was not waited for.
+    for time in [Duration::ZERO, Duration::from_nanos(1), secs(600)] {
+        assert_eq!(within(lock.try_acquire_for(time)).await.unwrap_err(), refused, "{time:?}");
+    }
 }
 
 /// The number at the end of a node's name.

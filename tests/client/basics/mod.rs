@@ -19,35 +19,6 @@ fn settings_can_be_printed_without_their_secrets() {
 }
 
 #[tokio::test]
-async fn a_lazy_client_starts_suspended_and_follows_its_sessions() {
-    let mut server = empty_server().await;
-    server.stop().await.unwrap();
-    let client = Client::connect_lazily(&server.connect_string()).unwrap();
-    let mut state = client.watch_connection();
-    assert_eq!(state.get(), ConnectionState::Suspended);
-    // An acquire that comes before the server waits for it.
-    let waiter = acquire_in_task(&mutex(&client));
-    server.restart().await.unwrap();
-    within(waiter).await.unwrap().unwrap().release().await.unwrap();
-    let mut seen = async |wanted| {
-        within(state.wait_for(|state| *state == wanted)).await.unwrap();
-    };
-    seen(ConnectionState::Connected).await;
-    server.stop().await.unwrap();
-    seen(ConnectionState::Suspended).await;
-    server.restart().await.unwrap();
-    seen(ConnectionState::Reconnected).await;
-    let first = session_id(&client).await;
-    // `Lost` is passed by at once.
-    kill_session(&client).await.unwrap();
-    let replaced = async || (session_id(&client).await != first).then_some(());
-    eventually("there is another session", replaced).await;
-    seen(ConnectionState::Reconnected).await;
-    client.close().await;
-    seen(ConnectionState::Closed).await;
-}
-
-#[tokio::test]
 async fn a_session_is_killed_though_a_server_does_not_answer() {
     let server = empty_server().await;
     let silent = FaultProxy::start(server.connect_string()).await.unwrap();
@@ -94,11 +65,8 @@ async fn a_session_ends_with_the_last_handle() {
 async fn namespaces_part_clients_and_are_made_on_demand() {
     let sandbox = Sandbox::new();
     let client = async |namespace: &str| {
-        Client::builder()
-            .namespace(format!("{}/{namespace}", sandbox.root))
-            .connect(&servers())
-            .await
-            .unwrap()
+        let builder = Client::builder().namespace(format!("{}/{namespace}", sandbox.root));
+        builder.connect(&servers()).await.unwrap()
     };
     let (one, same, other) = (client("one").await, client("one").await, client("other").await);
     let guard = mutex(&one).acquire().await.unwrap();
@@ -189,11 +157,11 @@ async fn the_margin_of_an_adopted_session_is_measured_by_its_own_timeout() {
         let connector = zk::Client::connector().with_session_timeout(timeout);
         connector.connect(&server.connect_string()).await.unwrap()
     };
-    let (long, short) = (session(Duration::from_secs(40)).await, session(Duration::from_secs(2)).await);
+    let (long, short) = (session(secs(40)).await, session(secs(2)).await);
     let margin = long.session_timeout() / 2;
     let _client = Client::builder().validity_margin(margin).from_zookeeper(long).unwrap();
     let longest = short.session_timeout() * 2 / 3;
-    let refused = Client::builder().validity_margin(longest + Duration::from_millis(1)).from_zookeeper(short);
+    let refused = Client::builder().validity_margin(longest + ms(1)).from_zookeeper(short);
     assert!(matches!(refused, Err(Error::InvalidArgument { argument: "validity margin", .. })));
 }
 

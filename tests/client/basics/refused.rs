@@ -5,10 +5,10 @@ use super::*;
 #[tokio::test]
 async fn no_server_is_an_error_within_the_connection_timeout() {
     let start = Instant::now();
-    let builder = Client::builder().connection_timeout(Duration::from_millis(300));
+    let builder = Client::builder().connection_timeout(ms(300));
     let hosts = format!("{NOBODY},127.0.0.1:2");
     let error = builder.connect(&hosts).await.unwrap_err();
-    assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
+    assert!(start.elapsed() < secs(2), "{:?}", start.elapsed());
     assert!(matches!(&error, Error::NotConnected { hosts: named, .. } if *named == hosts), "{error}");
     for host in hosts.split(',') {
         assert!(error.to_string().contains(host), "{error}");
@@ -47,7 +47,7 @@ async fn refused_credentials_are_an_error_at_once() {
     let start = Instant::now();
     let error = Client::builder().auth("nonesuch", "alice:secret").connect(&servers()).await.unwrap_err();
     assert_eq!(error, Error::AuthFailed { hosts: servers() });
-    assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
+    assert!(start.elapsed() < secs(10), "{:?}", start.elapsed());
 }
 
 /// What an error of a refused argument says.
@@ -61,10 +61,9 @@ fn refusal<T: std::fmt::Debug>(outcome: zk_recipes::Result<T>) -> (&'static str,
 #[tokio::test]
 async fn what_servers_do_not_take_is_refused_before_it_is_sent() {
     const MIB: usize = 1 << 20;
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (_server, proxy, _) = server_with_proxy().await;
     // So much is done here that a session of the usual length may expire on a busy machine.
-    let session = Duration::from_secs(60);
+    let session = secs(60);
     let client = Client::builder().session_timeout(session).connect(&proxy.connect_string()).await.unwrap();
     let innocent = mutex(&client).acquire().await.unwrap();
     let session = session_id(&client).await;
@@ -187,7 +186,7 @@ async fn the_error_of_a_missing_session_names_the_cause_for_each_host() {
         }
     });
     let hosts = format!("{NOBODY},nobody.invalid:2181,{silence},{otherwise}/chroot");
-    let client = Client::builder().connection_timeout(Duration::from_secs(3)).connect(&hosts).await;
+    let client = Client::builder().connection_timeout(secs(3)).connect(&hosts).await;
     let error = client.unwrap_err();
     let text = error.to_string();
     let Error::NotConnected { causes, .. } = error else { panic!("{text}") };
@@ -208,8 +207,8 @@ async fn the_error_of_a_missing_session_names_the_cause_for_each_host() {
     // What was known of one silence is no cause of the next.
     let mut server = empty_server().await;
     let builder = Client::builder()
-        .session_timeout(Duration::from_secs(4))
-        .connection_timeout(Duration::from_secs(1))
+        .session_timeout(secs(4))
+        .connection_timeout(secs(1))
         .retry_policy(RetryPolicy::n_times(0, Duration::ZERO));
     let client = connected(builder, &server.connect_string()).await;
     server.stop().await.unwrap();

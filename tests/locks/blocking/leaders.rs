@@ -24,7 +24,7 @@ fn latches_lead_one_after_the_other() {
             leadership.run(|| {
                 begins.send(()).unwrap();
                 leadership.resign_requested().unwrap();
-                assert_eq!(leadership.lost_within(Duration::from_millis(1500)).unwrap(), None);
+                assert_eq!(leadership.lost_within(ms(1500)).unwrap(), None);
                 assert!(leadership.is_valid() && !second.has_leadership());
                 leadership.fencing_token()
             })
@@ -117,7 +117,7 @@ fn work_that_goes_on_after_a_loss_is_not_begun_again_beside_itself() {
     leadership.lost().unwrap();
     let other = LeaderLatch::start(&client, "/leader-of-others", LeaderOptions::new()).unwrap();
     other.await_leadership().unwrap();
-    assert!(working.recv_timeout(Duration::from_millis(300)).is_err());
+    assert!(working.recv_timeout(ms(300)).is_err());
     assert!(selector.participants().unwrap().is_empty());
     go_on.send(()).unwrap();
     assert!(working.recv().unwrap().is_valid());

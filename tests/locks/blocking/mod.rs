@@ -16,7 +16,7 @@ use zk_recipes::blocking::{
     ReadWriteLock, Semaphore, SemaphoreMutex, Ticket, operate,
 };
 
-const BRIEFLY: Duration = Duration::from_millis(20);
+const BRIEFLY: Duration = ms(20);
 
 fn sandbox_with_client() -> (Sandbox, Client) {
     let sandbox = Sandbox::new();
@@ -153,7 +153,7 @@ fn a_thread_enters_again_and_others_do_not() {
 #[test]
 fn a_try_ends_in_time() {
     let (_, client) = sandbox_with_client();
-    let within = Duration::from_millis(200);
+    let within = ms(200);
     let multi = MultiLock::new(&client, ["/locks/a", "/locks/b"]).unwrap();
     let permits = Semaphore::new(&client, "/locks/permits", 2).unwrap();
     let held = lock(&client).owned_by(&Owner::new()).acquire().unwrap();
@@ -337,7 +337,7 @@ fn a_lock_that_is_taken_away_ends_work_and_transactions() {
 #[test]
 fn a_hold_ends_with_its_time() {
     let (_, client) = sandbox_with_client();
-    let options = LockOptions::new().max_hold(Duration::from_millis(100));
+    let options = LockOptions::new().max_hold(ms(100));
     let guard = lock(&client).with_options(options).unwrap().acquire().unwrap();
     assert_eq!(guard.lost_within(BOUND).unwrap(), Some(LossReason::Deadline));
 }

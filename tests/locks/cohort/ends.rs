@@ -48,7 +48,7 @@ fn the_end_of_the_runtime_ends_the_wait() {
     drop(inner);
     let waited = around.block_on(within(waiting)).unwrap();
     assert!(waited.is_err(), "{waited:?}");
-    let tried = around.block_on(within(tries.try_acquire_for(Duration::from_millis(100))));
+    let tried = around.block_on(within(tries.try_acquire_for(ms(100))));
     assert!(tried.is_err(), "{tried:?}");
     drop(guard);
 }

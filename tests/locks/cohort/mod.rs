@@ -12,7 +12,7 @@ use crate::locks::linger::others_with;
 pub(crate) const PATH: &str = "/locks/a";
 
 /// Longer than any test.
-const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = secs(600);
 
 /// More often than in any test.
 const OFTEN: u32 = 1_000_000;
@@ -247,8 +247,7 @@ async fn attempts_do_not_wait_in_line() {
     let server = Server::start().await.unwrap();
     let zookeeper = bystander(&server).await;
     let here = Client::builder().runtime(tokio::runtime::Handle::current());
-    let client =
-        here.session_timeout(Duration::from_secs(60)).connect(&server.connect_string()).await.unwrap();
+    let client = here.session_timeout(secs(60)).connect(&server.connect_string()).await.unwrap();
     let session = session_id(&client).await;
     let other = connect(&server).await;
     let mutex = selfish(&client);
@@ -316,28 +315,31 @@ async fn a_cohort_may_linger() {
     queue_of(&zookeeper, PATH, 0).await;
 }
 
+/// Or have a lock that lingers.
 #[test]
 fn threads_form_a_cohort_as_well() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let server = runtime.block_on(Server::start()).unwrap();
     let client = Client::builder().connect_blocking(&server.connect_string()).unwrap();
-    let options = LockOptions::new().cohort(10);
-    let mutex = zk_recipes::blocking::InterProcessMutex::new(&client, PATH).unwrap();
-    let mutex = mutex.with_options(options).unwrap();
-    let inside = std::sync::atomic::AtomicUsize::new(0);
-    std::thread::scope(|scope| {
-        for _ in 0..8 {
-            scope.spawn(|| {
-                for _ in 0..100 {
-                    let guard = mutex.acquire().unwrap();
-                    assert_eq!(inside.fetch_add(1, std::sync::atomic::Ordering::SeqCst), 0);
-                    std::thread::yield_now();
-                    inside.fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
-                    guard.release().unwrap();
-                }
-            });
-        }
-    });
+    for options in [LockOptions::new().cohort(10), LockOptions::new().linger(LONG)] {
+        let mutex = zk_recipes::blocking::InterProcessMutex::new(&client, PATH).unwrap();
+        let mutex = mutex.with_options(options).unwrap();
+        let inside = AtomicUsize::new(0);
+        std::thread::scope(|scope| {
+            for thread in 0..8 {
+                let (mutex, inside) = (&mutex, &inside);
+                scope.spawn(move || {
+                    for _ in 0..100 {
+                        let guard = mutex.acquire().unwrap();
+                        assert_eq!(inside.fetch_add(1, SeqCst), 0);
+                        std::thread::yield_now();
+                        inside.fetch_sub(1, SeqCst);
+                        if thread % 2 == 0 { guard.release().unwrap() } else { drop(guard) }
+                    }
+                });
+            }
+        });
+    }
 }
 
 #[tokio::test]

@@ -64,7 +64,7 @@ fn kinds(client: &Client) -> Vec<Arc<dyn InterProcessLock>> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn chaos_without_false_alarms_and_without_a_standstill() {
     let (_server, _, [client]) = server_with_clients().await;
-    let until = Instant::now() + Duration::from_secs(if is_thorough() { 20 } else { 3 });
+    let until = Instant::now() + secs(if is_thorough() { 20 } else { 3 });
     let notes = Arc::new(Notes::default());
     let [acquired, refused, kills] = [(); 3].map(|()| Arc::new(AtomicUsize::new(0)));
     let seed = fastrand::u64(..);
@@ -89,7 +89,7 @@ async fn chaos_without_false_alarms_and_without_a_standstill() {
                     let lock = lock.owned_by(&owner);
                     let kills_before = kills.load(SeqCst);
                     let outcome = match how {
-                        0 => lock.try_acquire_for(Duration::from_millis(random.u64(1..30))).await,
+                        0 => lock.try_acquire_for(ms(random.u64(1..30))).await,
                         1 => match poll_times(lock.acquire(), random.usize(1..6)).await {
                             Some(outcome) => outcome.map(Some),
                             None => Ok(None),
@@ -124,19 +124,19 @@ async fn chaos_without_false_alarms_and_without_a_standstill() {
         })
     });
     let workers: Vec<_> = workers.collect();
-    while Instant::now() + Duration::from_secs(10) < until {
-        tokio::time::sleep(Duration::from_secs(7)).await;
+    while Instant::now() + secs(10) < until {
+        sleep(secs(7)).await;
         // Odd until all have noticed.
         kills.fetch_add(1, SeqCst);
         let killed = session_id(&client).await;
         kill_session(&client).await.unwrap();
         eventually("a new session", || async { (session_id(&client).await != killed).then_some(()) }).await;
-        tokio::time::sleep(Duration::from_secs(1)).await;
+        sleep(secs(1)).await;
         kills.fetch_add(1, SeqCst);
     }
     tokio::time::sleep_until(until.into()).await;
     let all = futures_util::future::try_join_all(workers);
-    match tokio::time::timeout(BOUND, all).await {
+    match timeout(BOUND, all).await {
         Ok(ended) => drop(ended.unwrap()),
         Err(_) => panic!("a standstill: {:#?}", notes.0.lock().unwrap()),
     }

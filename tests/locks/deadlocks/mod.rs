@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 /// Longer than any test.
-const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = secs(600);
 
-const BRIEFLY: Duration = Duration::from_millis(200);
+const BRIEFLY: Duration = ms(200);
 
 fn detecting() -> LockOptions {
     LockOptions::new().detect_deadlocks(true)
@@ -66,7 +66,7 @@ fn waits<const N: usize>(expected: [(&Owner, &str); N]) -> Vec<(Owner, String)> 
 
 /// Sees to it that an acquire goes on waiting, for a while.
 async fn waits_on(waiting: &mut JoinHandle<Result<LockGuard>>) {
-    let outcome = tokio::time::timeout(BRIEFLY, waiting).await;
+    let outcome = timeout(BRIEFLY, waiting).await;
     assert!(outcome.is_err(), "{outcome:?}");
 }
 
@@ -300,7 +300,7 @@ async fn what_ends_by_itself_is_no_deadlock() {
     drop((granted(waiting).await, second));
 
     // A hold with a maximum time.
-    let brief = a.with_options(detecting().max_hold(Duration::from_secs(2))).unwrap();
+    let brief = a.with_options(detecting().max_hold(secs(2))).unwrap();
     let _first = hold(&brief, &one).await;
     let second = hold(&b, &two).await;
     let waiting = park(&server, &b, &one).await;
@@ -442,7 +442,7 @@ async fn a_wait_beside_a_hold_that_is_lost_hears_of_a_deadlock() {
         }
         let writing = own.write().owned_by(&one);
         let mut writing = pin!(writing.acquire());
-        assert!(tokio::time::timeout(BRIEFLY, &mut writing).await.is_err());
+        assert!(timeout(BRIEFLY, &mut writing).await.is_err());
         queue_of(&zookeeper, "/locks/rw", 4).await;
         // It is not polled for a while.
         drop(writer);

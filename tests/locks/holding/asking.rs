@@ -177,9 +177,7 @@ async fn no_request_is_lost_by_showing_who_holds() {
 
 #[tokio::test]
 async fn other_data_is_no_request() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
+    let (server, proxy, zookeeper) = server_with_proxy().await;
     let client = Client::connect(&proxy.connect_string()).await.unwrap();
     let guard = Arc::new(mutex(&client).acquire().await.unwrap());
     let asked = tokio::spawn({

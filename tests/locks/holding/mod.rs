@@ -7,7 +7,7 @@ use crate::prelude::*;
 use crate::support::kinds::*;
 
 /// A time to hold that is over soon.
-const SOON: Duration = Duration::from_millis(400);
+const SOON: Duration = ms(400);
 
 // --- An end to the time ---
 
@@ -195,8 +195,7 @@ async fn a_missing_right_is_an_error_that_names_the_node() {
 
 #[tokio::test]
 async fn what_was_taken_is_told_also_if_the_reply_was_lost() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let (server, proxy, _) = server_with_proxy().await;
     let operator = Client::connect(&proxy.connect_string()).await.unwrap();
     let guard = Kind::Mutex.unlimited(&connect(&server).await).acquire().await.unwrap();
     let lost = proxy.intercept(Request::Delete, Fate::LoseReply);
@@ -293,7 +292,7 @@ async fn one_contender_can_be_removed() {
     let participants = lock.participants().await.unwrap();
     let node = guard.node_path().to_owned();
     zookeeper.delete(&node, None).await.unwrap();
-    let ephemeral = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+    let ephemeral = anyone(CreateMode::Ephemeral);
     zookeeper.create(&node, b"", &ephemeral).await.unwrap();
     assert_eq!(operate::force_release_participant(&one, &participants[0]).await, Ok(false));
     assert!(zookeeper.check_stat(&node).await.unwrap().is_some());

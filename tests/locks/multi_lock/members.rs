@@ -84,7 +84,7 @@ fn lost_at_once(client: &Client) -> MultiLock {
 async fn locks_that_are_lost_at_once_fail_the_acquire() {
     let (server, _, [client]) = server_with_clients().await;
     let lock = lost_at_once(&client);
-    let second = Duration::from_secs(1);
+    let second = secs(1);
     let outcomes = [
         within(lock.acquire()).await.map(Some),
         within(lock.try_acquire()).await,

@@ -10,7 +10,7 @@ const C: &str = "/multi/c";
 const PATHS: [&str; 3] = [A, B, C];
 
 /// Longer than any test, so that nothing is refused because it was not waited for.
-const LONG: Duration = Duration::from_secs(600);
+const LONG: Duration = secs(600);
 
 fn multi(client: &Client) -> MultiLock {
     MultiLock::new(client, PATHS).unwrap()
@@ -125,7 +125,7 @@ async fn only_left(zookeeper: &zk::Client, expected: &[&str]) {
 
 /// A client that sends no ping while a test counts.
 async fn quiet(server: &str) -> Client {
-    Client::builder().session_timeout(Duration::from_secs(60)).connect(server).await.unwrap()
+    Client::builder().session_timeout(secs(60)).connect(server).await.unwrap()
 }
 
 #[tokio::test]
@@ -134,13 +134,8 @@ async fn waiting_for_oneself_is_refused() {
     let lock = multi(&client);
     for (held, path) in PATHS.into_iter().enumerate() {
         let own = mutex_at(&client, path).acquire().await.unwrap();
-        would_deadlock(within(lock.acquire()).await, path);
-        would_deadlock(within(lock.try_acquire()).await, path);
-        for time in [Duration::ZERO, Duration::from_nanos(1), LONG] {
-            would_deadlock(within(lock.try_acquire_for(time)).await, path);
-        }
-        let mixed = MultiLock::of(mutexes(&client)).unwrap();
-        would_deadlock(within(mixed.try_acquire()).await, path);
+        assert_would_deadlock(&lock, path).await;
+        assert_would_deadlock(&MultiLock::of(mutexes(&client)).unwrap(), path).await;
         queues_of(&zookeeper, std::array::from_fn(|number| usize::from(number == held))).await;
         // Another owner may wait.
         let waiter = acquiring(&lock);
@@ -208,9 +203,7 @@ async fn what_makes_no_sense_is_refused_before_anything_is_sent() {
 
 #[tokio::test]
 async fn requests_per_operation() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
+    let (server, proxy, zookeeper) = server_with_proxy().await;
     let client = quiet(&proxy.connect_string()).await;
     let session = session_id(&client).await;
     let lock = multi(&client);
@@ -232,10 +225,8 @@ async fn requests_per_operation() {
 
     // As few round trips as can be.
     let sent_without_a_reply = async |requests: &[Request]| {
-        eventually(&format!("{requests:?} are sent before any reply"), || async {
-            (proxy.requests_seen() == requests.len()).then_some(())
-        })
-        .await;
+        until(&format!("{requests:?} are sent before any reply"), || proxy.requests_seen() == requests.len())
+            .await;
         assert_eq!(proxy.take_requests(), requests);
         proxy.set_traffic(Traffic::pass());
     };
@@ -269,9 +260,7 @@ async fn requests_per_operation() {
 #[tokio::test]
 async fn whoever_must_wait_again_for_an_earlier_path_leaves_the_later_ones_and_does_not_ask_again_and_again()
 {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
+    let (server, proxy, zookeeper) = server_with_proxy().await;
     let (own, other) = (quiet(&proxy.connect_string()).await, connect(&server).await);
     // The first number is used up.
     mutex_at(&other, A).acquire().await.unwrap().release().await.unwrap();
@@ -282,7 +271,7 @@ async fn whoever_must_wait_again_for_an_earlier_path_leaves_the_later_ones_and_d
 
     let place = children(&zookeeper, A).await.remove(0);
     let earlier = format!("{A}/{}0000000000", &place[..place.len() - 10]);
-    let ephemeral = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+    let ephemeral = anyone(CreateMode::Ephemeral);
     zookeeper.create(&earlier, b"", &ephemeral).await.unwrap();
     proxy.take_requests();
     held.release().await.unwrap();
@@ -308,9 +297,7 @@ async fn whoever_must_wait_again_for_an_earlier_path_leaves_the_later_ones_and_d
 #[tokio::test]
 #[ignore = "needs a real ZooKeeper"]
 async fn whoever_loses_a_node_whenever_it_enters_gives_up_after_a_bounded_number_of_requests() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
+    let (server, proxy, zookeeper) = server_with_proxy().await;
     let (own, other) = (quiet(&proxy.connect_string()).await, connect(&server).await);
     let lock = multi(&own);
     // From the third time on, a contender looks at the queue when it has entered, not along with that.
@@ -366,7 +353,7 @@ async fn whoever_waits_for_many_paths_enters_when_its_owner_has_them() {
         watches_of(&server, 2).await;
         held.release().await.unwrap();
         let first = within(guards.recv()).await.unwrap();
-        let second = tokio::time::timeout(LONG, guards.recv()).await;
+        let second = timeout(LONG, guards.recv()).await;
         assert!(second.is_ok(), "in round {round} one has the locks, and the other waits for its own owner");
         second.unwrap().unwrap().release().await.unwrap();
         first.release().await.unwrap();

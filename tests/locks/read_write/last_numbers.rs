@@ -57,7 +57,7 @@ async fn past_the_last_number_the_order_is_that_of_creation() {
     let (reader, writer) = (read_write(&reader), read_write(&writer));
     let create = async |name: &str| {
         let node = format!("{LOCK}/_c_{name}");
-        let mode = zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all());
+        let mode = anyone(CreateMode::Ephemeral);
         foreign.create(&node, b"", &mode).await.unwrap();
         node
     };

@@ -13,9 +13,6 @@ use uuid::Uuid;
 
 const LOCK: &str = "/rw";
 
-/// Longer than any test, so that nothing is refused because it was not waited for.
-const LONG: Duration = Duration::from_secs(600);
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
     Read,
@@ -203,8 +200,7 @@ async fn a_queued_writer_keeps_later_readers_out() {
     let writer = other.write().owned_by(&Owner::new()).enqueue().await.unwrap();
     let late = Owner::new();
     assert!(one.read().owned_by(&late).try_acquire().await.unwrap().is_none());
-    let timed =
-        answered(async || one.read().owned_by(&late).try_acquire_for(Duration::from_millis(100)).await);
+    let timed = answered(async || one.read().owned_by(&late).try_acquire_for(ms(100)).await);
     assert!(timed.await.is_none());
     // Those who are inside may enter again.
     let again = one.read().try_acquire().await.unwrap().unwrap();
@@ -216,7 +212,7 @@ async fn a_queued_writer_keeps_later_readers_out() {
     sandbox.assert_nothing_left().await;
 }
 
-const LONG_SESSION: Duration = Duration::from_secs(600);
+const LONG_SESSION: Duration = secs(600);
 
 /// A client that sends no ping while a test counts.
 async fn quiet(server: &Server) -> Client {
@@ -365,7 +361,7 @@ async fn a_release_wakes_only_those_that_can_go_on() {
     /// What asking for the packets takes.
     const ASKING: u64 = 2;
     // On a busy machine this takes longer than it is between two signs of life of a shorter session.
-    let server = Server::builder().session_timeout_bounds(Duration::from_secs(1), LONG_SESSION);
+    let server = Server::builder().session_timeout_bounds(secs(1), LONG_SESSION);
     let server = server.start().await.unwrap();
     let first = read_write(&connect(&server).await);
     let second = Counted::new(&server).await;
@@ -433,7 +429,7 @@ async fn behind_a_mutex_a_reader_is_not_granted_beside_another_one() {
     let reading = within(lock.read().owned_by(&Owner::new()).acquire()).await.unwrap();
     assert!(matches!(within(mutex(&three).acquire()).await, Err(Error::KindConflict { .. })));
     queue_of(&zookeeper, "/locks/a", 1).await;
-    let mode = zk::CreateMode::EphemeralSequential.with_acls(zk::Acls::anyone_all());
+    let mode = anyone(CreateMode::EphemeralSequential);
     zookeeper.create("/locks/a/_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-lock-", b"", &mode).await.unwrap();
     let beside = within(lock.read().owned_by(&Owner::new()).acquire()).await;
     assert!(matches!(beside, Err(Error::KindConflict { .. })), "{beside:?}");

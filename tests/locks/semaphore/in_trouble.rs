@@ -4,17 +4,15 @@ use super::*;
 
 /// Of a node that somebody else makes by hand.
 fn ephemeral() -> zk::CreateOptions<'static> {
-    zk::CreateMode::Ephemeral.with_acls(zk::Acls::anyone_all())
+    anyone(CreateMode::Ephemeral)
 }
 
 /// Between its look at what is free and its leases, another has passed the gate.
 #[tokio::test]
 async fn without_a_place_at_the_gate_no_permit_is_taken() {
-    let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let zookeeper = bystander(&server).await;
+    let (server, proxy, zookeeper) = server_with_proxy().await;
     // Long enough for its connection to outlast the silence.
-    let patient = Client::builder().session_timeout(Duration::from_secs(30));
+    let patient = Client::builder().session_timeout(secs(30));
     let patient = patient.connect(&proxy.connect_string()).await.unwrap();
     let semaphores = [patient, connect(&server).await].map(|c| semaphore(&c, 1));
     let [evicted, other] = &semaphores;
@@ -24,8 +22,7 @@ async fn without_a_place_at_the_gate_no_permit_is_taken() {
     let replies = proxy.replies_seen();
     proxy.set_traffic(Traffic::black_hole_to_client());
     let waiter = acquire_in_task(evicted, 1);
-    eventually("the server has let it in", || async { (proxy.replies_seen() >= replies + 3).then_some(()) })
-        .await;
+    until("the server has let it in", || proxy.replies_seen() >= replies + 3).await;
     let place = queue_of(&zookeeper, GATE, 1).await.remove(0);
     zookeeper.delete(&format!("{GATE}/{place}"), None).await.unwrap();
     let guard = within(other.acquire()).await.unwrap();
@@ -54,10 +51,7 @@ async fn past_the_last_number_the_count_is_not_exceeded_either() {
     let replies = proxy.replies_seen();
     proxy.set_traffic(Traffic::black_hole_to_client());
     let waiter = acquire_in_task(&semaphore, 1);
-    eventually("the gate and the leases are listed", || async {
-        (proxy.replies_seen() >= replies + 3).then_some(())
-    })
-    .await;
+    until("the gate and the leases are listed", || proxy.replies_seen() >= replies + 3).await;
     // The other takes the permit and is gone before anybody asks when it came to the gate.
     let lease = format!("{LEASES}/_c_other-lease-0000000000");
     zookeeper.create(&lease, b"", &ephemeral()).await.unwrap();
