@@ -33,56 +33,46 @@ pub(crate) async fn double_barriers_are_entered_and_left_together(generation: Ge
     const PATH: &str = "/barriers/d";
     let stage = Stage::set(generation).await;
     let (java, client) = (stage.curator("java").await, stage.client("rust").await);
-    let ours = DoubleBarrier::new(&client, PATH, 3).unwrap();
     // Whoever comes last, of either library, lets the others in.
-    for round in 0..2 {
-        let mut first =
-            java.open(&format!("first{round}"), &format!("double_barrier {PATH} members=3")).await;
-        let mut second =
-            java.open(&format!("second{round}"), &format!("double_barrier {PATH} members=3")).await;
+    for is_ours_last in [true, false] {
+        let open = async |name| {
+            java.open(&format!("{name}-{is_ours_last}"), &format!("double_barrier {PATH} members=3")).await
+        };
+        let (mut first, mut second) = (open("first").await, open("second").await);
         let enter = || {
-            let ours = ours.clone();
+            let ours = DoubleBarrier::new(&client, PATH, 3).unwrap();
             tokio::spawn(async move { ours.enter().await })
         };
         first.send("acquire");
         queue_of(&stage.zookeeper, PATH, 1).await;
-        let entered = match round {
-            0 => {
-                second.send("acquire");
-                queue_of(&stage.zookeeper, PATH, 2).await;
-                first.assert_waiting().await;
-                enter()
-            }
-            _ => {
-                let entering = enter();
-                queue_of(&stage.zookeeper, PATH, 2).await;
-                first.assert_waiting().await;
-                assert!(!entering.is_finished());
-                second.send("acquire");
-                entering
-            }
-        };
-        let entered = within(entered).await.unwrap().unwrap();
+        let mut entering = None;
+        if is_ours_last {
+            second.send("acquire");
+        } else {
+            entering = Some(enter());
+        }
+        queue_of(&stage.zookeeper, PATH, 2).await;
+        first.assert_waiting().await;
+        assert!(!entering.as_ref().is_some_and(JoinHandle::is_finished));
+        if !is_ours_last {
+            second.send("acquire");
+        }
+        let entered = within(entering.unwrap_or_else(enter)).await.unwrap().unwrap();
         first.answer().await;
         second.answer().await;
 
         // All three want to leave before any of them has left.
         first.send("release");
-        let leaving = match round {
-            0 => {
-                first.assert_waiting().await;
-                let leaving = tokio::spawn(entered.leave());
-                first.assert_waiting().await;
-                assert!(!leaving.is_finished());
-                second.send("release");
-                leaving
-            }
-            _ => {
-                second.send("release");
-                first.assert_waiting().await;
-                tokio::spawn(entered.leave())
-            }
-        };
+        if !is_ours_last {
+            second.send("release");
+        }
+        first.assert_waiting().await;
+        let leaving = tokio::spawn(entered.leave());
+        if is_ours_last {
+            first.assert_waiting().await;
+            assert!(!leaving.is_finished());
+            second.send("release");
+        }
         within(leaving).await.unwrap().unwrap();
         first.answer().await;
         second.answer().await;

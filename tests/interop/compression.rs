@@ -5,11 +5,6 @@ use crate::interop::prelude::*;
 const PATH: &str = "/compressed";
 const GZIP: &[u8] = &[0x1f, 0x8b];
 
-fn ours(name: &'static str, client: &Client) -> Contender {
-    let mutex = InterProcessMutex::new(client, PATH).unwrap();
-    Contender::ours(name, async move { mutex.acquire().await })
-}
-
 pub(crate) async fn compressed_data_is_understood(generation: Generation) {
     let stage = Stage::set(generation).await;
     let java = stage.compressing_curator("java").await;
@@ -80,10 +75,9 @@ pub(crate) async fn clients_that_compress_are_understood(generation: Generation)
     queue_of(&stage.zookeeper, PATH, 0).await;
 
     let mut line = Line::new(&stage, PATH);
-    line.enters(ours("rust 1", &client)).await;
-    line.enters(Contender::peer("java b", java.open("b", "mutex /compressed").await)).await;
-    line.enters(ours("rust 2", &client)).await;
-    line.enters(Contender::peer("java c", java.open("c", "mutex /compressed").await)).await;
+    let ours = |name, _| Contender::lock(name, InterProcessMutex::new(&client, PATH).unwrap());
+    let cast = Cast::new("mutex /compressed").peer("java", &java).ours("rust", ours);
+    line.enter(&cast, "rust 1, java b, rust 2, java c").await;
     assert_eq!(java_a.call("participants").await, "rust java rust java");
     let mutex = InterProcessMutex::new(&plain, PATH).unwrap();
     assert_eq!(data_of(&mutex.participants().await.unwrap()), "rust java rust java");

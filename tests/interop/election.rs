@@ -19,20 +19,15 @@ pub(crate) async fn lead_in_order(stage: &Stage, recipe: Recipe, [other_a, other
     let ours = recipe.start(&client, id("rust-1"));
     queue_of(&stage.zookeeper, PATH, 1).await;
     let mut line = Line::new(stage, PATH);
-    let java_a = java.open("a", &recipe.open("data=java-a")).await;
-    let java_b = java.open("b", &recipe.open("")).await;
-    let java_c = java.open("c", &recipe.open("data=")).await;
-    let java_d = java.open("d", &recipe.open("data=java-d")).await;
-    line.enters(Contender::peer("java a", java_a)).await;
-    line.enters(recipe.ours("rust 2", &client, id("rust-2"))).await;
-    line.enters(recipe.ours("rust without id", &client, id(""))).await;
+    let open = recipe.open("");
+    let cast = Cast::new(&open).peer("java", &java).ours("rust", |name, how| {
+        recipe.ours(name, &client, if name == "rust by default" { LeaderOptions::new() } else { id(how) })
+    });
+    line.enter(&cast, "java a data=java-a, rust 2 how=rust-2, rust without id how=").await;
     line.enters(other_a).await;
-    line.enters(Contender::peer("java by default", java_b)).await;
-    line.enters(recipe.ours("rust by default", &client, LeaderOptions::new())).await;
-    line.enters(Contender::peer("java without id", java_c)).await;
+    line.enter(&cast, "java by default, rust by default, java without id data=").await;
     line.enters(other_b).await;
-    line.enters(recipe.ours("rust 3", &client, id("rust-3"))).await;
-    line.enters(Contender::peer("java d", java_d)).await;
+    line.enter(&cast, "rust 3 how=rust-3, java d data=java-d").await;
 
     // Of Curator, only a selector without an id takes the client's data.
     let [by_default, without] = if recipe == Recipe::Latch { ["-", "-"] } else { ["java", "java"] };
@@ -100,14 +95,11 @@ pub(crate) async fn outlives_the_death_of_others(generation: Generation, recipe:
 
     // Curator dies while it leads, and while it waits.
     let mut line = Line::new(&stage, PATH);
-    line.enters(Contender::peer("doomed java a", doomed_java.open("a", &open).await)).await;
-    line.enters(recipe.ours("rust 1", &client, id(""))).await;
-    line.enters(Contender::peer("doomed java b", doomed_java.open("b", &open).await)).await;
-    line.enters(recipe.ours("rust 2", &client, id(""))).await;
-    line.enters(Contender::peer("java", java.open("a", &open).await)).await;
+    let cast = Cast::new(&open).peer("java", &java).peer("doomed java", &doomed_java);
+    let cast = cast.ours("rust", |name, how| recipe.ours(name, &client, id(how)));
+    line.enter(&cast, "doomed java a, rust 1, doomed java b, rust 2, java").await;
     line.only_holders_are(&["doomed java a"]).await;
-    line.remove("doomed java a");
-    line.remove("doomed java b");
+    line.die(&["doomed java a", "doomed java b"]);
     doomed_java.kill().await;
     line.only_holders_are(&["rust 1"]).await;
     queue_of(&stage.zookeeper, PATH, 3).await;
@@ -118,10 +110,7 @@ pub(crate) async fn outlives_the_death_of_others(generation: Generation, recipe:
     let doomed = recipe.start(&doomed_client, id("doomed"));
     let leadership = doomed.leads().await;
     let mut java_looker = java.open("looker", &open).await;
-    let [java_b, java_c] = ["b", "c"].map(|name| (name, recipe.open(&format!("data=java-{name}"))));
-    line.enters(Contender::peer("java b", java.open(java_b.0, &java_b.1).await)).await;
-    line.enters(recipe.ours("rust", &client, id("rust"))).await;
-    line.enters(Contender::peer("java c", java.open(java_c.0, &java_c.1).await)).await;
+    line.enter(&cast, "java b data=java-b, rust how=rust, java c data=java-c").await;
     line.only_holders_are(&[]).await;
     cut_off(&wire);
     line.only_holders_are(&["java b"]).await;

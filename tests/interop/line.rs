@@ -45,6 +45,10 @@ impl Contender {
         Self::ours_with_several(name, async { Ok(vec![acquire.await?]) })
     }
 
+    pub(crate) fn lock(name: &'static str, lock: impl InterProcessLock + 'static) -> Self {
+        Self::ours(name, async move { lock.acquire().await })
+    }
+
     pub(crate) fn ours_with_several(
         name: &'static str,
         acquire: impl Future<Output = Result<Vec<LockGuard>>> + Send + 'static,
@@ -128,6 +132,52 @@ impl Contender {
     }
 }
 
+/// Those who enter a line, by the first words of their names.
+pub(crate) struct Cast<'a> {
+    /// What peers open.
+    open: &'a str,
+    peers: Vec<(&'static str, &'a Peer)>,
+    ours: Vec<(&'static str, Ours<'a>)>,
+}
+
+/// Makes one of ours of its name, and how it acquires.
+type Ours<'a> = Box<dyn Fn(&'static str, &'static str) -> Contender + 'a>;
+
+impl<'a> Cast<'a> {
+    pub(crate) fn new(open: &'a str) -> Self {
+        Self { open, peers: Vec::new(), ours: Vec::new() }
+    }
+
+    pub(crate) fn peer(mut self, name: &'static str, peer: &'a Peer) -> Self {
+        self.peers.push((name, peer));
+        self
+    }
+
+    pub(crate) fn ours(
+        mut self,
+        name: &'static str,
+        ours: impl Fn(&'static str, &'static str) -> Contender + 'a,
+    ) -> Self {
+        self.ours.push((name, Box::new(ours)));
+        self
+    }
+
+    async fn contender(&self, entry: &'static str) -> Contender {
+        let name = entry.split('=').next().filter(|name| *name != entry);
+        let name = name.and_then(|name| name.rsplit_once(' ')).map_or(entry, |(name, _)| name);
+        let (how, options): (Vec<_>, Vec<_>) =
+            entry[name.len()..].split_whitespace().partition(|option| option.starts_with("how="));
+        let how = how.first().map_or("", |how| &how["how=".len()..]);
+        if let Some((_, ours)) = self.ours.iter().find(|(of, _)| name.starts_with(of)) {
+            return ours(name, how);
+        }
+        let peer = self.peers.iter().find(|(of, _)| name.starts_with(of));
+        let (_, peer) = peer.unwrap_or_else(|| panic!("{name} is unknown"));
+        let open = [self.open].into_iter().chain(options).collect::<Vec<_>>().join(" ");
+        Contender::peer_on(name, peer.open(&name.replace(' ', "-"), &open).await, how)
+    }
+}
+
 /// The contenders of the queue at one path.
 pub(crate) struct Line<'a> {
     stage: &'a Stage,
@@ -145,6 +195,13 @@ impl<'a> Line<'a> {
         let before = children(&self.stage.zookeeper, self.path).await.len();
         self.starts(contender);
         queue_of(&self.stage.zookeeper, self.path, before + 1).await;
+    }
+
+    /// Has contenders enter, one after the other. What stands beside a name is how it acquires, and what a peer opens besides.
+    pub(crate) async fn enter(&mut self, cast: &Cast<'_>, entries: &'static str) {
+        for entry in entries.split(", ") {
+            self.enters(cast.contender(entry).await).await;
+        }
     }
 
     /// Has a contender enter that will not stay in the queue.
@@ -187,8 +244,20 @@ impl<'a> Line<'a> {
     /// Lets each in turn hold alone and release.
     pub(crate) async fn is_served_in_order(&mut self) {
         while let Some(first) = self.first() {
-            self.only_holders_are(&[first]).await;
-            self.releases(first).await;
+            self.serves(&[first]).await;
         }
+    }
+
+    /// Lets each of these in turn hold alone and release.
+    pub(crate) async fn serves(&mut self, names: &[&str]) {
+        for name in names {
+            self.only_holders_are(&[name]).await;
+            self.releases(name).await;
+        }
+    }
+
+    /// These die.
+    pub(crate) fn die(&mut self, names: &[&str]) {
+        names.iter().for_each(|name| drop(self.remove(name)));
     }
 }

@@ -34,7 +34,7 @@ mod prelude {
 on_each_generation! {
     mutex: mutex_excludes_in_order, mutex_outlives_the_death_of_others, locks_by_key_are_shared,
         a_lock_that_lingers_lets_others_in, a_cohort_lets_others_in;
-    read_write: read_write_excludes_in_order, a_writer_becomes_a_reader, read_write_outlives_the_death_of_others;
+    read_write: read_write_excludes_in_order, a_writer_becomes_a_reader;
     semaphore: semaphore_is_shared, semaphore_outlives_the_death_of_others, shared_count_is_shared;
     values: shared_values_are_shared, shared_counts_are_compared, atomic_numbers_are_shared, atomic_values_are_shared,
         nothing_is_lost_when_all_count, nothing_is_lost_or_done_twice_beside_curator;

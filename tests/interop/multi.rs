@@ -6,8 +6,7 @@ const PATHS: [&str; 3] = ["/multi/a", "/multi/b", "/multi/c"];
 const OPEN: &str = "multi /multi/a,/multi/b,/multi/c";
 
 fn ours(name: &'static str, client: &Client) -> Contender {
-    let lock = MultiLock::new(client, PATHS).unwrap();
-    Contender::ours(name, async move { lock.acquire().await })
+    Contender::lock(name, MultiLock::new(client, PATHS).unwrap())
 }
 
 pub(crate) async fn multi_lock_excludes_in_order(generation: Generation) {
@@ -17,12 +16,11 @@ pub(crate) async fn multi_lock_excludes_in_order(generation: Generation) {
     let client = stage.client("rust").await;
     let (doomed_client, wire) = stage.mortal_client("rust").await;
     let lock = MultiLock::new(&client, PATHS).unwrap();
-    let mut java_a = java.open("a", OPEN).await;
-    let mut python_a = python.open("a", OPEN).await;
+    let mut peers = [java.open("a", OPEN).await, python.open("a", OPEN).await];
 
     // Whoever holds them, the others do not get them, nor a part.
     let guard = lock.acquire().await.unwrap();
-    for peer in [&mut java_a, &mut python_a] {
+    for peer in &mut peers {
         assert_eq!(peer.call("try 300").await, "false");
     }
     for path in PATHS {
@@ -30,7 +28,7 @@ pub(crate) async fn multi_lock_excludes_in_order(generation: Generation) {
         assert_eq!(part.call("try 0").await, "false");
     }
     guard.release().await.unwrap();
-    for peer in [&mut java_a, &mut python_a] {
+    for peer in &mut peers {
         peer.call("acquire").await;
         assert!(lock.try_acquire().await.unwrap().is_none());
         let tried = answered(async || lock.try_acquire_for(ms(300)).await);
@@ -43,40 +41,32 @@ pub(crate) async fn multi_lock_excludes_in_order(generation: Generation) {
     }
 
     // Who has some waits for the others, and keeps those out who come after it.
+    let cast = Cast::new(OPEN)
+        .peer("java", &java)
+        .peer("python", &python)
+        .peer("doomed java", &doomed_java)
+        .ours("rust", |name, _| ours(name, &client))
+        .ours("doomed rust", |name, _| ours(name, &doomed_client));
+    let mut line = Line::new(&stage, PATHS[0]);
     let mut part = java.open("part", "mutex /multi/b").await;
     part.call("acquire").await;
-    let mut line = Line::new(&stage, PATHS[0]);
-    line.enters(ours("rust 1", &client)).await;
-    line.enters(Contender::peer("java", java_a)).await;
-    line.enters(ours("rust 2", &client)).await;
-    line.enters(Contender::peer("python", python_a)).await;
+    line.enter(&cast, "rust 1, java, rust 2, python").await;
     line.only_holders_are(&[]).await;
     part.call("release").await;
     line.is_served_in_order().await;
-    let part = InterProcessMutex::new(&client, PATHS[1]).unwrap().acquire().await.unwrap();
-    line.enters(Contender::peer("java", java.open("b", OPEN).await)).await;
-    line.enters(ours("rust", &client)).await;
-    line.only_holders_are(&[]).await;
-    part.release().await.unwrap();
-    line.is_served_in_order().await;
-
-    let part = InterProcessMutex::new(&client, PATHS[2]).unwrap().acquire().await.unwrap();
-    line.enters(ours("rust", &client)).await;
-    line.enters(Contender::peer("java", java.open("c", OPEN).await)).await;
-    line.only_holders_are(&[]).await;
-    part.release().await.unwrap();
-    line.is_served_in_order().await;
+    for (path, entries) in [(PATHS[1], "java 2, rust"), (PATHS[2], "rust, java 3")] {
+        let part = InterProcessMutex::new(&client, path).unwrap().acquire().await.unwrap();
+        line.enter(&cast, entries).await;
+        line.only_holders_are(&[]).await;
+        part.release().await.unwrap();
+        line.is_served_in_order().await;
+    }
 
     // Nobody is kept waiting by the death of another one.
-    line.enters(Contender::peer("doomed java 1", doomed_java.open("a", OPEN).await)).await;
+    line.enter(&cast, "doomed java 1").await;
     line.only_holders_are(&["doomed java 1"]).await;
-    line.enters(ours("doomed rust 1", &doomed_client)).await;
-    line.enters(Contender::peer("doomed java 2", doomed_java.open("b", OPEN).await)).await;
-    line.enters(Contender::peer("java", java.open("d", OPEN).await)).await;
-    line.enters(ours("doomed rust 2", &doomed_client)).await;
-    line.enters(ours("rust", &client)).await;
-    line.remove("doomed java 1");
-    line.remove("doomed java 2");
+    line.enter(&cast, "doomed rust 1, doomed java 2, java 4, doomed rust 2, rust").await;
+    line.die(&["doomed java 1", "doomed java 2"]);
     doomed_java.kill().await;
     line.only_holders_are(&["doomed rust 1"]).await;
     let lost = [line.remove("doomed rust 1"), line.remove("doomed rust 2")];

@@ -4,21 +4,18 @@ use crate::interop::prelude::*;
 
 const PATH: &str = "/locks/a";
 
-fn ours(name: &'static str, client: &Client) -> Contender {
-    let mutex = InterProcessMutex::new(client, PATH).unwrap();
-    Contender::ours(name, async move { mutex.acquire().await })
-}
+const OPEN: &str = "mutex /locks/a";
 
 pub(crate) async fn mutex_excludes_in_order(generation: Generation) {
     let stage = Stage::set(generation).await;
     let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
     let client = stage.client("rust").await;
-    let mutex = InterProcessMutex::new(&client, PATH).unwrap();
-    let mut java_a = java.open("a", "mutex /locks/a").await;
-    let mut python_a = python.open("a", "mutex /locks/a").await;
+    let ours = mutex(&client);
+    let mut java_a = java.open("a", OPEN).await;
+    let mut python_a = python.open("a", OPEN).await;
 
     // Whoever holds it, the others do not get it, whether they ask or wait.
-    let guard = mutex.acquire().await.unwrap();
+    let guard = ours.acquire().await.unwrap();
     for peer in [&mut java_a, &mut python_a] {
         for attempt in ["try 0", "try 300"] {
             assert_eq!(peer.call(attempt).await, "false");
@@ -30,8 +27,8 @@ pub(crate) async fn mutex_excludes_in_order(generation: Generation) {
             if turn == 0 { (&mut java_a, &mut python_a) } else { (&mut python_a, &mut java_a) };
         holder.call("acquire").await;
         assert_eq!(other.call("try 0").await, "false");
-        assert!(mutex.try_acquire().await.unwrap().is_none());
-        let tried = answered(async || mutex.try_acquire_for(ms(300)).await);
+        assert!(ours.try_acquire().await.unwrap().is_none());
+        let tried = answered(async || ours.try_acquire_for(ms(300)).await);
         assert!(tried.await.is_none());
         holder.call("release").await;
     }
@@ -39,21 +36,13 @@ pub(crate) async fn mutex_excludes_in_order(generation: Generation) {
 
     // First come, first served.
     let mut line = Line::new(&stage, PATH);
-    let java_b = java.open("b", "mutex /locks/a data=java-b").await;
-    let java_c = java.open("c", "mutex /locks/a").await;
-    let python_b = python.open("b", "mutex /locks/a data=python-b").await;
-    let python_c = python.open("c", "mutex /locks/a").await;
-    line.enters(ours("rust 1", &client)).await;
-    line.enters(Contender::peer("java b", java_b)).await;
-    line.enters(Contender::peer("python b", python_b)).await;
-    line.enters(ours("rust 2", &client)).await;
-    line.enters(ours("rust 3", &client)).await;
-    line.enters(Contender::peer("python c", python_c)).await;
-    line.enters(Contender::peer("java c", java_c)).await;
-    line.enters(ours("rust 4", &client)).await;
+    let entering = |name, _| Contender::lock(name, mutex(&client));
+    let cast = Cast::new(OPEN).peer("java", &java).peer("python", &python).ours("rust", entering);
+    let all = "rust 1, java b data=java-b, python b data=python-b, rust 2, rust 3, python c, java c, rust 4";
+    line.enter(&cast, all).await;
 
     // Each sees all.
-    let participants = mutex.participants().await.unwrap();
+    let participants = ours.participants().await.unwrap();
     let expected = "rust java-b python-b rust rust python java rust";
     assert_eq!(data_of(&participants), expected);
     assert_eq!(java_a.call("participants").await, expected);
@@ -67,7 +56,7 @@ pub(crate) async fn mutex_excludes_in_order(generation: Generation) {
     // One that Curator's thread has entered twice is free after two releases.
     java_a.call("acquire").await;
     java_a.call("acquire").await;
-    line.enters(ours("rust", &client)).await;
+    line.enter(&cast, "rust").await;
     java_a.call("release").await;
     line.only_holders_are(&[]).await;
     java_a.call("release").await;
@@ -79,8 +68,8 @@ pub(crate) async fn a_lock_that_lingers_lets_others_in(generation: Generation) {
     let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
     let client = stage.client("rust").await;
     let options = LockOptions::new().linger(secs(600));
-    let mutex = InterProcessMutex::new(&client, PATH).unwrap().with_options(options).unwrap();
-    let mut peers = [java.open("a", "mutex /locks/a").await, python.open("a", "mutex /locks/a").await];
+    let mutex = mutex(&client).with_options(options).unwrap();
+    let mut peers = [java.open("a", OPEN).await, python.open("a", OPEN).await];
     for peer in &mut peers {
         // While no one holds.
         let node = lingers(&mutex).await;
@@ -107,7 +96,7 @@ pub(crate) async fn a_cohort_lets_others_in(generation: Generation) {
     let (java, python) = tokio::join!(stage.curator("java"), stage.kazoo("python"));
     let client = stage.client("rust").await;
     let options = LockOptions::new().cohort(50).cohort_time(ms(50));
-    let mutex = InterProcessMutex::new(&client, PATH).unwrap().with_options(options).unwrap();
+    let mutex = mutex(&client).with_options(options).unwrap();
     let is_over = Arc::new(AtomicBool::new(false));
     let tasks = (0..4).map(|_| {
         let (mutex, is_over) = (mutex.clone(), is_over.clone());
@@ -121,7 +110,7 @@ pub(crate) async fn a_cohort_lets_others_in(generation: Generation) {
         })
     });
     let tasks: Vec<_> = tasks.collect();
-    for peer in &mut [java.open("a", "mutex /locks/a").await, python.open("a", "mutex /locks/a").await] {
+    for peer in &mut [java.open("a", OPEN).await, python.open("a", OPEN).await] {
         for _ in 0..3 {
             within(peer.call("acquire")).await;
             assert!(mutex.try_acquire().await.unwrap().is_none());
@@ -158,36 +147,31 @@ pub(crate) async fn mutex_outlives_the_death_of_others(generation: Generation) {
 
     // Peers die, one while it holds and one while it waits, and each has another one's node in the queue, too.
     let mut line = Line::new(&stage, PATH);
-    let open = "mutex /locks/a";
-    line.enters(Contender::peer("doomed java a", doomed_java.open("a", open).await)).await;
-    line.enters(ours("rust 1", &client)).await;
-    line.enters(Contender::peer("doomed java b", doomed_java.open("b", open).await)).await;
-    line.enters(Contender::peer("doomed python a", doomed_python.open("a", open).await)).await;
-    line.enters(ours("rust 2", &client)).await;
-    line.enters(Contender::peer("doomed python b", doomed_python.open("b", open).await)).await;
-    line.enters(ours("rust 3", &client)).await;
+    let cast = Cast::new(OPEN)
+        .peer("java", &java)
+        .peer("python", &python)
+        .peer("doomed java", &doomed_java)
+        .peer("doomed python", &doomed_python)
+        .ours("rust", |name, _| Contender::lock(name, mutex(&client)))
+        .ours("doomed rust", |name, _| Contender::lock(name, mutex(&doomed_client)));
+    let all = "doomed java a, rust 1, doomed java b, doomed python a, rust 2, doomed python b, rust 3";
+    line.enter(&cast, all).await;
     line.only_holders_are(&["doomed java a"]).await;
-    line.remove("doomed java a");
-    line.remove("doomed java b");
+    line.die(&["doomed java a", "doomed java b"]);
     doomed_java.kill().await;
     line.only_holders_are(&["rust 1"]).await;
     queue_of(&stage.zookeeper, PATH, 5).await;
     line.releases("rust 1").await;
     line.only_holders_are(&["doomed python a"]).await;
-    line.remove("doomed python a");
-    line.remove("doomed python b");
+    line.die(&["doomed python a", "doomed python b"]);
     doomed_python.kill().await;
     line.only_holders_are(&["rust 2"]).await;
     queue_of(&stage.zookeeper, PATH, 2).await;
     line.is_served_in_order().await;
 
     // A client of ours dies while it holds and waits.
-    let mutex = InterProcessMutex::new(&doomed_client, PATH).unwrap();
-    let guard = mutex.acquire().await.unwrap();
-    line.enters(Contender::peer("java a", java.open("a", open).await)).await;
-    line.enters(ours("doomed rust", &doomed_client)).await;
-    line.enters(Contender::peer("python a", python.open("a", open).await)).await;
-    line.enters(Contender::peer("java b", java.open("b", open).await)).await;
+    let guard = mutex(&doomed_client).acquire().await.unwrap();
+    line.enter(&cast, "java a, doomed rust, python a, java b").await;
     line.only_holders_are(&[]).await;
     cut_off(&wire);
     line.only_holders_are(&["java a"]).await;
@@ -199,10 +183,7 @@ pub(crate) async fn mutex_outlives_the_death_of_others(generation: Generation) {
     queue_of(&stage.zookeeper, PATH, 3).await;
     assert!(matches!(within(guard.release()).await, Err(Error::LockLost { .. })));
     line.releases("python a").await;
-    line.only_holders_are(&["java b"]).await;
-    line.releases("java b").await;
-    line.only_holders_are(&["doomed rust"]).await;
-    line.releases("doomed rust").await;
+    line.serves(&["java b", "doomed rust"]).await;
     queue_of(&stage.zookeeper, PATH, 0).await;
 }
 

@@ -11,17 +11,10 @@ pub(crate) async fn kazoo_keeps_its_own_names(generation: Generation) {
 
     let open = "mutex /locks/a naming=kazoo";
     let mutex = InterProcessMutex::new(&client, "/locks/a").unwrap();
-    let ours = |name| {
-        let mutex = mutex.clone();
-        Contender::ours(name, async move { mutex.acquire().await })
-    };
+    let cast = Cast::new(open).peer("python", &python);
+    let cast = cast.ours("rust", |name, _| Contender::lock(name, mutex.clone()));
     let mut line = Line::new(&stage, "/locks/a");
-    line.enters(ours("rust 1")).await;
-    line.enters(Contender::peer("python 1", python.open("a", open).await)).await;
-    line.enters(Contender::peer("python 2", python.open("b", open).await)).await;
-    line.enters(ours("rust 2")).await;
-    line.enters(ours("rust 3")).await;
-    line.enters(Contender::peer("python 3", python.open("c", open).await)).await;
+    line.enter(&cast, "rust 1, python 1, python 2, rust 2, rust 3, python 3").await;
     let expected = "rust python python rust rust python";
     assert_eq!(data_of(&mutex.participants().await.unwrap()), expected);
     assert_eq!(python.open("watcher", open).await.call("participants").await, expected);
@@ -42,15 +35,13 @@ pub(crate) async fn kazoo_elects_under_its_own_names(generation: Generation) {
     let stage = Stage::set(generation).await;
     let python = stage.kazoo("python").await;
     let client = stage.client("rust").await;
-    let [open_a, open_b] =
-        ["a", "b"].map(|id| Recipe::Selector.open(&format!("naming=kazoo data=python-{id}")));
-    let mut looker = python.open("looker", &open_a).await;
+    let open = Recipe::Selector.open("naming=kazoo");
+    let mut looker = python.open("looker", &open).await;
     let mut line = Line::new(&stage, PATH);
-    line.enters(Recipe::Selector.ours("rust 1", &client, id("rust-1"))).await;
-    line.enters(Contender::peer("python a", python.open("a", &open_a).await)).await;
-    line.enters(Recipe::Selector.ours("rust 2", &client, id("rust-2"))).await;
-    line.enters(Contender::peer("python b", python.open("b", &open_b).await)).await;
-    line.enters(Recipe::Selector.ours("rust 3", &client, id("rust-3"))).await;
+    let cast = Cast::new(&open).peer("python", &python);
+    let cast = cast.ours("rust", |name, how| Recipe::Selector.ours(name, &client, id(how)));
+    line.enter(&cast, "rust 1 how=rust-1, python a data=python-a, rust 2 how=rust-2").await;
+    line.enter(&cast, "python b data=python-b, rust 3 how=rust-3").await;
     let expected = "rust-1 python-a rust-2 python-b rust-3";
     let observer = LeaderObserver::new(&client, PATH).unwrap();
     assert_eq!(ids(&observer.participants().await.unwrap()), expected);

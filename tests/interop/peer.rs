@@ -63,7 +63,7 @@ enum Said {
 
 /// A process on another library. It ends when this is dropped.
 pub(crate) struct Peer {
-    process: Child,
+    process: tokio::sync::Mutex<Child>,
     commands: UnboundedSender<String>,
     actors: Arc<Mutex<HashMap<String, UnboundedSender<Said>>>>,
 }
@@ -123,7 +123,7 @@ impl Peer {
         let actors = Arc::default();
         tokio::spawn(write(stdin, to_write));
         tokio::spawn(read(lines, Arc::clone(&actors)));
-        Self { process, commands, actors }
+        Self { process: process.into(), commands, actors }
     }
 
     /// A new actor that has opened a lock.
@@ -146,8 +146,8 @@ impl Peer {
     }
 
     /// Ends it so that it can do nothing any more, not even close its session.
-    pub(crate) async fn kill(mut self) {
-        self.process.kill().await.unwrap();
+    pub(crate) async fn kill(&self) {
+        self.process.lock().await.kill().await.unwrap();
     }
 }
 

@@ -5,8 +5,7 @@ use crate::interop::prelude::*;
 const PATH: &str = "/revocable";
 
 fn ours(name: &'static str, client: &Client) -> Contender {
-    let mutex = InterProcessMutex::new(client, PATH).unwrap();
-    Contender::ours(name, async move { mutex.acquire().await })
+    Contender::lock(name, InterProcessMutex::new(client, PATH).unwrap())
 }
 
 pub(crate) async fn holders_are_asked_to_release(generation: Generation) {
@@ -66,8 +65,7 @@ async fn readers_are_asked_to_release(stage: &Stage, client: &Client, mut java: 
     let lock = ReadWriteLock::new(client, "/rw").unwrap();
     let guard = lock.read().acquire().await.unwrap();
     let mut line = Line::new(stage, "/rw");
-    let writer = lock.clone();
-    line.enters(Contender::ours("rust", async move { writer.write().acquire().await })).await;
+    line.enters(Contender::lock("rust", lock.write().clone())).await;
     let asked = operate::ask(client, "/rw").await.unwrap();
     assert_eq!(asked.len(), 2);
     java.revoked().await;

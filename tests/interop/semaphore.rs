@@ -14,8 +14,8 @@ fn semaphore(client: &Client) -> Semaphore {
     Semaphore::new(client, PATH, 3).unwrap()
 }
 
-fn ours(name: &'static str, client: &Client, leases: u32) -> Contender {
-    let semaphore = semaphore(client);
+fn ours(name: &'static str, client: &Client, leases: &str) -> Contender {
+    let (semaphore, leases) = (semaphore(client), leases.parse().unwrap());
     Contender::ours_with_several(name, async move {
         semaphore.many(leases)?.acquire().await.map(LockGuard::into_permits)
     })
@@ -41,13 +41,13 @@ pub(crate) async fn semaphore_is_shared(generation: Generation) {
     let guard = semaphore.acquire().await.unwrap();
     java_a.call("acquire").await;
     python_a.call("acquire").await;
-    let mut java_b = java.open("b", OPEN).await;
-    let mut python_b = python.open("b", OPEN).await;
+    let mut triers = [java.open("b", OPEN).await, python.open("b", OPEN).await];
     assert!(semaphore.try_acquire().await.unwrap().is_none());
     let tried = answered(async || semaphore.try_acquire_for(ms(300)).await);
     assert!(tried.await.is_none());
-    assert_eq!(java_b.call("try 300").await, "false");
-    assert_eq!(python_b.call("try 300").await, "false");
+    for trier in &mut triers {
+        assert_eq!(trier.call("try 300").await, "false");
+    }
 
     // Each sees all.
     let expected = ["java-data", "python", "rust-data"];
@@ -76,10 +76,9 @@ pub(crate) async fn semaphore_is_shared(generation: Generation) {
 
     // First come, first served, also for who wants several: Java has two of them, and Python one.
     let mut line = Line::new(&stage, GATE);
-    line.enters(Contender::peer_on("python b", python_b, "1")).await;
-    line.enters(ours("rust 2", &client, 2)).await;
-    line.enters(Contender::peer_on("java b", java_b, "1")).await;
-    line.enters(ours("rust 1", &client, 1)).await;
+    let cast = Cast::new(OPEN).peer("java", &java).peer("python", &python);
+    let cast = cast.ours("rust", |name, how| ours(name, &client, how));
+    line.enter(&cast, "python b how=1, rust 2 how=2, java b how=1, rust 1 how=1").await;
     line.only_holders_are(&[]).await;
     java_a.call("release").await;
     line.only_holders_are(&["python b"]).await;
@@ -119,13 +118,15 @@ pub(crate) async fn semaphore_outlives_the_death_of_others(generation: Generatio
     doomed_java.open("a", OPEN).await.call("acquire 2").await;
     doomed_python.open("a", OPEN).await.call("acquire").await;
     queue_of(&stage.zookeeper, GATE, 0).await;
-    line.enters(Contender::peer("doomed java b", doomed_java.open("b", OPEN).await)).await;
-    line.enters(ours("rust 2", &client, 2)).await;
-    line.enters(Contender::peer("doomed python b", doomed_python.open("b", OPEN).await)).await;
-    line.enters(ours("rust 1", &client, 1)).await;
+    let cast = Cast::new(OPEN)
+        .peer("java", &java)
+        .peer("doomed java", &doomed_java)
+        .peer("doomed python", &doomed_python)
+        .ours("rust", |name, how| ours(name, &client, how))
+        .ours("doomed rust", |name, how| ours(name, &doomed_client, how));
+    line.enter(&cast, "doomed java b, rust 2 how=2, doomed python b, rust 1 how=1").await;
     line.only_holders_are(&[]).await;
-    line.remove("doomed java b");
-    line.remove("doomed python b");
+    line.die(&["doomed java b", "doomed python b"]);
     doomed_java.kill().await;
     doomed_python.kill().await;
     line.only_holders_are(&["rust 2", "rust 1"]).await;
@@ -136,8 +137,7 @@ pub(crate) async fn semaphore_outlives_the_death_of_others(generation: Generatio
     // A client of ours dies while it holds and while it waits.
     let held = semaphore(&doomed_client).many(3).unwrap().acquire().await.unwrap().into_permits();
     queue_of(&stage.zookeeper, GATE, 0).await;
-    line.enters(ours("doomed rust", &doomed_client, 3)).await;
-    line.enters(Contender::peer_on("java", java.open("a", OPEN).await, "2")).await;
+    line.enter(&cast, "doomed rust how=3, java how=2").await;
     line.only_holders_are(&[]).await;
     cut_off(&wire);
     line.only_holders_are(&["java"]).await;
@@ -145,9 +145,8 @@ pub(crate) async fn semaphore_outlives_the_death_of_others(generation: Generatio
     mend(&wire);
     queue_of(&stage.zookeeper, GATE, 1).await;
     line.releases("java").await;
-    line.only_holders_are(&["doomed rust"]).await;
+    line.serves(&["doomed rust"]).await;
     drop(held);
-    line.releases("doomed rust").await;
     queue_of(&stage.zookeeper, LEASES, 0).await;
 }
 
@@ -173,7 +172,7 @@ pub(crate) async fn shared_count_is_shared(generation: Generation) {
     let guard = semaphore.acquire().await.unwrap();
     let mut line = Line::new(&stage, GATE);
     line.enters(Contender::peer("java", java.open("a", open).await)).await;
-    line.enters(Contender::ours("rust", async move { semaphore.acquire().await })).await;
+    line.enters(Contender::lock("rust", semaphore)).await;
     line.only_holders_are(&[]).await;
     count.set(2).await.unwrap();
     line.only_holders_are(&["java"]).await;

@@ -8,8 +8,7 @@ const GATE: &str = "/semaphore-mutex/locks";
 const LEASES: &str = "/semaphore-mutex/leases";
 
 fn ours(name: &'static str, client: &Client) -> Contender {
-    let mutex = SemaphoreMutex::new(client, PATH).unwrap();
-    Contender::ours(name, async move { mutex.acquire().await })
+    Contender::lock(name, SemaphoreMutex::new(client, PATH).unwrap())
 }
 
 pub(crate) async fn semaphore_mutex_excludes_in_order(generation: Generation) {
@@ -19,15 +18,15 @@ pub(crate) async fn semaphore_mutex_excludes_in_order(generation: Generation) {
     let client = stage.client("rust").await;
     let (doomed_client, wire) = stage.mortal_client("rust").await;
     let mutex = SemaphoreMutex::new(&client, PATH).unwrap();
-    let mut java_a = java.open("a", OPEN).await;
-    let mut python_a = python.open("a", OPEN).await;
+    let mut peers = [java.open("a", OPEN).await, python.open("a", OPEN).await];
 
     // Whoever holds it, the others do not get it.
     let guard = mutex.acquire().await.unwrap();
-    assert_eq!(java_a.call("try 300").await, "false");
-    assert_eq!(python_a.call("try 300").await, "false");
+    for peer in &mut peers {
+        assert_eq!(peer.call("try 300").await, "false");
+    }
     guard.release().await.unwrap();
-    for peer in [&mut java_a, &mut python_a] {
+    for peer in &mut peers {
         peer.call("acquire").await;
         assert!(mutex.try_acquire().await.unwrap().is_none());
         let tried = answered(async || mutex.try_acquire_for(ms(300)).await);
@@ -39,24 +38,20 @@ pub(crate) async fn semaphore_mutex_excludes_in_order(generation: Generation) {
     let guard = mutex.acquire().await.unwrap();
     queue_of(&stage.zookeeper, GATE, 0).await;
     let mut line = Line::new(&stage, GATE);
-    line.enters(Contender::peer("java", java_a)).await;
-    line.enters(ours("rust 1", &client)).await;
-    line.enters(Contender::peer("doomed java", doomed_java.open("a", OPEN).await)).await;
-    line.enters(Contender::peer("python", python_a)).await;
-    line.enters(ours("doomed rust", &doomed_client)).await;
-    line.enters(ours("rust 2", &client)).await;
-    line.enters(Contender::peer("java 2", java.open("b", OPEN).await)).await;
+    let cast = Cast::new(OPEN)
+        .peer("java", &java)
+        .peer("python", &python)
+        .peer("doomed java", &doomed_java)
+        .ours("rust", |name, _| ours(name, &client))
+        .ours("doomed rust", |name, _| ours(name, &doomed_client));
+    line.enter(&cast, "java, rust 1, doomed java, python, doomed rust, rust 2, java 2").await;
     line.only_holders_are(&[]).await;
     guard.release().await.unwrap();
-    for name in ["java", "rust 1"] {
-        line.only_holders_are(&[name]).await;
-        line.releases(name).await;
-    }
+    line.serves(&["java", "rust 1"]).await;
     line.only_holders_are(&["doomed java"]).await;
-    line.remove("doomed java");
+    line.die(&["doomed java"]);
     doomed_java.kill().await;
-    line.only_holders_are(&["python"]).await;
-    line.releases("python").await;
+    line.serves(&["python"]).await;
     line.only_holders_are(&["doomed rust"]).await;
     let lost = line.remove("doomed rust");
     cut_off(&wire);

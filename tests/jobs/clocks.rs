@@ -109,45 +109,6 @@ async fn a_leader_whose_clock_is_not_that_of_the_servers_does_not_mend_the_recor
     assert_eq!(kept.last_run.map(|run| run.scheduled_at), Some(log.begun()[0].scheduled_at));
 }
 
-/// As a leader leaves it that tolerates any clock.
-#[tokio::test]
-async fn a_record_from_the_future_is_mended() {
-    for is_run in [false, true] {
-        let server = MemoryServer::start().unwrap();
-        let (one, two) = (client_of(&server).await, client_of(&server).await);
-        let (log, now) = (Log::default(), SystemTime::now());
-        let wrong = ManualClock::new(now + YEAR);
-        let first = quick(&one, &wrong, JobOptions::new(), 0, &log);
-        waits(&first).await;
-        if is_run {
-            wrong.advance(PERIOD);
-            has_run(&first, 1).await;
-        }
-        first.close().await.unwrap();
-        let right = ManualClock::new(now);
-        let second = quick(&two, &right, strict(), 1, &log);
-        let record = waits(&second).await;
-        assert!(record.next_run < Some(now + HOUR), "{record:?}");
-        right.advance(2 * PERIOD);
-        has_run(&second, 1 + u64::from(is_run)).await;
-        assert_eq!(log.begun().last().unwrap().by, 1);
-    }
-}
-
-/// The leader waits for a run, and wakes when the next ones are due as well.
-#[tokio::test]
-async fn a_run_that_was_waited_for_is_not_missed() {
-    let (_server, client) = server_in_memory().await;
-    let (clock, log) = (ManualClock::new(noon()), Log::default());
-    let job = quick(&client, &clock, JobOptions::new().missed_runs(MissedRuns::Skip), 0, &log);
-    for number in 1..=3 {
-        waits_for(&job, |record| record.next_run > Some(clock.now())).await;
-        clock.advance(3 * PERIOD);
-        has_run(&job, number).await;
-    }
-    assert_eq!(log.runs(), [(1, 1, 1), (2, 4, 1), (3, 7, 1)]);
-}
-
 #[tokio::test]
 async fn a_clock_that_was_ahead_for_a_moment_stops_no_job() {
     let (_server, client) = server_and_client().await;

@@ -54,18 +54,3 @@ async fn a_job_leads_only_while_its_candidate_does() {
     };
     assert_eq!(health.state, JobState::Standby, "{:?}", health.leader);
 }
-
-#[tokio::test]
-async fn a_record_without_a_next_number_is_refused() {
-    let server = empty_server().await;
-    let (zookeeper, client) = (bystander(&server).await, connect(&server).await);
-    let (clock, log) = (ManualClock::new(noon()), Log::default());
-    let job = quick(&client, &clock, JobOptions::new(), 0, &log);
-    waits(&job).await;
-    clock.advance(PERIOD);
-    has_run(&job, 1).await;
-    let (data, _) = zookeeper.get_data(RECORD).await.unwrap();
-    let text = String::from_utf8(data).unwrap().replace("run 1\n", &format!("run {}\n", u64::MAX));
-    zookeeper.set_data(RECORD, text.as_bytes(), None).await.unwrap();
-    assert!(matches!(job.record().await, Err(Error::NotAJobRecord { .. })));
-}

@@ -30,8 +30,7 @@ async fn a_run_is_recorded() {
 #[tokio::test]
 async fn a_run_takes_two_requests() {
     let server = empty_server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (proxy, client) = connect_by_proxy(&server).await;
     let (clock, log) = (ManualClock::new(noon()), Log::default());
     let job = quick(&client, &clock, JobOptions::new(), 0, &log);
     waits(&job).await;
@@ -48,42 +47,6 @@ async fn a_run_takes_two_requests() {
     // What keeps the session is not for the job.
     requests.retain(|request| *request != Request::Confirm);
     assert_eq!(requests, [Request::Multi; 8]);
-}
-
-/// The first run of all is one in the future; and a run is made up for by the policy.
-#[tokio::test]
-async fn missed_runs_are_made_up_for_as_told() {
-    let policies =
-        [(MissedRuns::Skip, vec![]), (MissedRuns::RunOnce, vec![7]), (MissedRuns::RunAll(3), vec![5, 6, 7])];
-    for (missed, made_up) in policies {
-        let server = empty_server().await;
-        let client = connect(&server).await;
-        let (clock, log) = (ManualClock::new(noon()), Log::default());
-        let options = || JobOptions::new().missed_runs(missed);
-        let job = quick(&client, &clock, options(), 0, &log);
-        waits(&job).await;
-        assert_eq!(log.runs(), []);
-        clock.advance(PERIOD);
-        has_run(&job, 1).await;
-        job.close().await.unwrap();
-
-        // All processes are down for six periods.
-        clock.advance(6 * PERIOD);
-        let job = quick(&client, &clock, options(), 0, &log);
-        let next = waits_for(&job, |record| {
-            record.last_run.as_ref().is_some_and(|run| run.number == 1 + made_up.len() as u64)
-        })
-        .await;
-        assert_eq!(log.runs()[1..].iter().map(|run| run.1).collect::<Vec<_>>(), made_up, "{missed:?}");
-        let numbers: Vec<u64> = log.runs().iter().map(|run| run.0).collect();
-        assert_eq!(numbers, (1..=1 + made_up.len() as u64).collect::<Vec<_>>());
-        drop(next);
-        // And the next one comes in any case.
-        clock.advance(PERIOD);
-        has_run(&job, 2 + made_up.len() as u64).await;
-        assert_eq!(log.runs().last().unwrap().1, 8);
-        client.close().await;
-    }
 }
 
 /// A run that takes longer than a period: what becomes due meanwhile is missed.
@@ -241,26 +204,4 @@ async fn what_cannot_be_scheduled_is_refused() {
         ScheduledJob::by_cron(&client, PATH, expression, JobOptions::new(), work).map(drop)
     };
     refused(cron("every day"), "expression");
-}
-
-/// At half past two in the night, in UTC.
-#[tokio::test]
-async fn a_cron_expression_is_a_schedule() {
-    let (_server, client) = server_and_client().await;
-    let midnight = std::time::SystemTime::UNIX_EPOCH + secs(20_000 * 86_400);
-    let clock = ManualClock::new(midnight);
-    let (told, mut tells) = tokio::sync::mpsc::unbounded_channel();
-    let options = JobOptions::new().clock(&clock);
-    let job = ScheduledJob::by_cron(&client, PATH, "30 2 * * *", options, move |run: JobRun| {
-        let told = told.clone();
-        async move { told.send(run.scheduled_at()) }
-    })
-    .unwrap();
-    let due = midnight + secs(9_000);
-    let record = waits(&job).await;
-    assert_eq!((record.next_run, &*record.schedule), (Some(due), "cron 30 2 * * *"));
-    clock.set(due);
-    assert_eq!(within(tells.recv()).await, Some(due));
-    let record = has_run(&job, 1).await;
-    assert_eq!(record.next_run, Some(due + secs(86_400)));
 }

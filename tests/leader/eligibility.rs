@@ -15,8 +15,7 @@ async fn becomes(latch: &LeaderLatch, role: LeaderRole) {
 
 #[tokio::test]
 async fn who_is_not_eligible_does_not_stand() {
-    let (server, [client]) = server_with_clients().await;
-    let zookeeper = bystander(&server).await;
+    let (_server, [client], zookeeper) = server_clients_and_bystander().await;
     let eligible = watch::Sender::new(false);
     let latch = latch(&client, &eligible);
     assert_eq!(latch.health().role, LeaderRole::Ineligible);
@@ -40,8 +39,7 @@ async fn who_is_not_eligible_does_not_stand() {
 /// The work is told, ends by itself, and another one leads; the first stands again behind it.
 #[tokio::test]
 async fn a_leader_that_is_not_eligible_any_more_resigns() {
-    let (server, [one, two]) = server_with_clients().await;
-    let zookeeper = bystander(&server).await;
+    let (_server, [one, two], zookeeper) = server_clients_and_bystander().await;
     let eligible = watch::Sender::new(true);
     let (told, mut tells) = mpsc::unbounded_channel();
     let options = LeaderOptions::new().id("a").grace(BOUND).eligible_while(eligible.subscribe());
@@ -80,7 +78,7 @@ async fn a_leader_that_is_not_eligible_any_more_resigns() {
 
 #[tokio::test]
 async fn the_last_value_of_a_dropped_sender_stays() {
-    let (_server, [client]) = server_with_clients().await;
+    let (_server, [client]) = server_and_clients().await;
     for last in [true, false] {
         let eligible = watch::Sender::new(!last);
         let latch = latch(&client, &eligible);
@@ -102,7 +100,7 @@ async fn the_last_value_of_a_dropped_sender_stays() {
 /// While it is not eligible, its session ends; then it stands on another one.
 #[tokio::test]
 async fn a_session_that_ends_meanwhile_changes_nothing() {
-    let (server, [client]) = server_with_clients().await;
+    let (server, [client]) = server_and_clients().await;
     let eligible = watch::Sender::new(false);
     let latch = latch(&client, &eligible);
     let session = session_id(&client).await;

@@ -15,7 +15,7 @@ impl Drop for Bomb {
 
 #[tokio::test]
 async fn a_panic_within_a_panic_ends_no_selector() {
-    let (_server, [client]) = server_with_clients().await;
+    let (_server, [client]) = server_and_clients().await;
     let terms = Arc::new(AtomicUsize::new(0));
     let counted = terms.clone();
     let _selector = LeaderSelector::start(&client, PATH, LeaderOptions::new(), move |_| {
@@ -34,7 +34,7 @@ async fn a_panic_within_a_panic_ends_no_selector() {
 /// A term that is lost while it is being resigned, and whose work cannot be stopped.
 #[tokio::test]
 async fn since_when_a_leader_that_was_to_resign_does_not_lead() {
-    let (_server, [client, near]) = server_with_clients().await;
+    let (_server, [client, near]) = server_and_clients().await;
     let is_over = Arc::new(AtomicBool::new(false));
     let (over, busy) = (is_over.clone(), Arc::new(AtomicBool::new(false)));
     let begun = busy.clone();

@@ -43,30 +43,8 @@ async fn a_wiped_server_has_a_leader_again() {
 }
 
 #[tokio::test]
-async fn two_started_alike_are_two_candidates() {
-    let (server, [client]) = server_with_clients().await;
-    let zookeeper = bystander(&server).await;
-    let same = || LeaderLatch::start(&client, PATH, LeaderOptions::new().id("same")).unwrap();
-    let latches = [same(), same()];
-    queue_of(&zookeeper, PATH, 2).await;
-    for _ in 0..10 {
-        let leading =
-            eventually("one leads", || async { latches.iter().position(|latch| latch.has_leadership()) })
-                .await;
-        assert!(!latches[1 - leading].has_leadership());
-        latches[leading].leadership().unwrap().resign().await.unwrap();
-        within(latches[1 - leading].await_leadership()).await.unwrap();
-    }
-    let [first, second] = latches;
-    within(first.close(CloseMode::Silent)).await.unwrap();
-    within(second.await_leadership()).await.unwrap();
-    drop(second);
-    assert_nothing_left(&server, &zookeeper, PATH).await;
-}
-
-#[tokio::test]
 async fn a_closed_client_ends_all() {
-    let (server, [one, two]) = server_with_clients().await;
+    let (server, [one, two]) = server_and_clients().await;
     let (leading, leadership) = leading(&one, LeaderOptions::new()).await;
     let waiting = latch(&two);
     let awaiting = tokio::spawn({

@@ -39,6 +39,13 @@ pub(crate) async fn server_proxy_and_bystander() -> (PooledServer, FaultProxy, z
     (server, proxy, zookeeper)
 }
 
+pub(crate) async fn server_clients_and_bystander<const N: usize>() -> (PooledServer, [Client; N], zk::Client)
+{
+    let (server, clients) = server_and_clients().await;
+    let zookeeper = bystander(&server).await;
+    (server, clients, zookeeper)
+}
+
 /// The client is behind the proxy.
 pub(crate) async fn server_proxy_and_client() -> (PooledServer, FaultProxy, Client) {
     let (server, proxy) = server_and_proxy().await;
@@ -54,4 +61,17 @@ pub(crate) async fn server_3_9() -> Option<Server> {
 pub(crate) async fn server_3_9_with(settings: impl FnOnce(ServerBuilder) -> ServerBuilder) -> Option<Server> {
     let peers = Peers::if_installed(Generation::Current)?;
     Some(settings(Server::builder()).class_path(peers.class_path).start().await.unwrap())
+}
+
+/// The first client is behind the proxy, and the other one is not.
+pub(crate) async fn server_proxy_and_clients() -> (PooledServer, FaultProxy, Client, Client) {
+    let (server, proxy, client) = server_proxy_and_client().await;
+    let other = connect(&server).await;
+    (server, proxy, client, other)
+}
+
+pub(crate) async fn server_proxy_client_and_bystander() -> (PooledServer, FaultProxy, Client, zk::Client) {
+    let (server, proxy, client) = server_proxy_and_client().await;
+    let zookeeper = bystander(&server).await;
+    (server, proxy, client, zookeeper)
 }

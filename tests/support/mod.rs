@@ -62,6 +62,14 @@ pub fn poll_once<F: Future + Unpin + ?Sized>(future: &mut F) -> Poll<F::Output> 
     Pin::new(future).poll(&mut Context::from_waker(Waker::noop()))
 }
 
+/// A future that was polled once, and is pending.
+pub fn begun<F: Future<Output: Debug>>(future: F) -> Pin<Box<F>> {
+    let mut future = Box::pin(future);
+    let polled = poll_once(&mut future);
+    assert!(polled.is_pending(), "{polled:?}");
+    future
+}
+
 /// The servers that `with-zookeeper` started, or else one in memory that all tests share.
 pub fn servers() -> String {
     static IN_MEMORY: LazyLock<MemoryServer> = LazyLock::new(|| MemoryServer::start().unwrap());
@@ -200,6 +208,13 @@ pub async fn connect_through(proxy: &FaultProxy) -> Client {
     builder.connect(&proxy.connect_string()).await.unwrap()
 }
 
+/// A proxy before a server, and a client behind it.
+pub async fn connect_by_proxy(server: &Server) -> (FaultProxy, Client) {
+    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
+    let client = connect_through(&proxy).await;
+    (proxy, client)
+}
+
 /// A client that is connected, however long that takes and however impatient it is.
 pub async fn connected(builder: ClientBuilder, servers: &str) -> Client {
     let client = builder.connect_lazily(servers).unwrap();
@@ -301,6 +316,11 @@ pub async fn assert_would_deadlock(lock: &dyn InterProcessLock, path: &str) {
     for time in [Duration::ZERO, Duration::from_nanos(1), secs(600)] {
         assert_eq!(within(lock.try_acquire_for(time)).await.unwrap_err(), refused, "{time:?}");
     }
+}
+
+/// Does something that blocks.
+pub async fn on_a_thread<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    within(tokio::task::spawn_blocking(work)).await.unwrap()
 }
 
 /// The number at the end of a node's name.

@@ -154,8 +154,7 @@ async fn a_path_that_a_stranger_made_is_warned_of_once() {
 
 #[tokio::test]
 async fn an_acquire_and_its_hold_are_spans_of_their_caller() {
-    let recorder = recorder();
-    let server = empty_server().await;
+    let (recorder, server) = (recorder(), empty_server().await);
     let path = "/traces/mutex";
     let mutex = InterProcessMutex::new(&connect(&server).await, path).unwrap();
     let guard = mutex.acquire().instrument(tracing::info_span!("order")).await.unwrap();
@@ -190,8 +189,7 @@ async fn an_acquire_and_its_hold_are_spans_of_their_caller() {
 
 #[tokio::test]
 async fn the_outcome_of_an_acquire_is_recorded() {
-    let recorder = recorder();
-    let server = empty_server().await;
+    let (recorder, server) = (recorder(), empty_server().await);
     let path = "/traces/outcome";
     let _guard = InterProcessMutex::new(&connect(&server).await, path).unwrap().acquire().await.unwrap();
     let closing = connect(&server).await;
@@ -207,8 +205,7 @@ async fn the_outcome_of_an_acquire_is_recorded() {
 
 #[tokio::test]
 async fn each_turn_of_a_node_that_stays_is_a_hold() {
-    let recorder = recorder();
-    let server = empty_server().await;
+    let (recorder, server) = (recorder(), empty_server().await);
     let path = "/traces/lingers";
     let options = LockOptions::new().linger(secs(30));
     let mutex = InterProcessMutex::new(&connect(&server).await, path).unwrap().with_options(options).unwrap();
@@ -224,8 +221,7 @@ async fn each_turn_of_a_node_that_stays_is_a_hold() {
 
 #[tokio::test]
 async fn a_leadership_is_a_span_of_its_own() {
-    let recorder = recorder();
-    let server = empty_server().await;
+    let (recorder, server) = (recorder(), empty_server().await);
     let path = "/traces/latch";
     let latch = LeaderLatch::start(&connect(&server).await, path, LeaderOptions::new()).unwrap();
     let leadership = within(latch.await_leadership()).await.unwrap();
@@ -247,8 +243,7 @@ async fn a_leadership_is_a_span_of_its_own() {
 
 #[tokio::test]
 async fn the_work_of_a_selector_runs_in_its_leadership() {
-    let recorder = recorder();
-    let server = empty_server().await;
+    let (recorder, server) = (recorder(), empty_server().await);
     let client = connect(&server).await;
     let path = "/traces/selector";
     let work = move |_| async move {
@@ -276,8 +271,7 @@ async fn the_work_of_a_selector_runs_in_its_leadership() {
 
 #[tokio::test]
 async fn a_ticket_is_an_acquire() {
-    let recorder = recorder();
-    let server = empty_server().await;
+    let (recorder, server) = (recorder(), empty_server().await);
     let path = "/traces/ticket";
     let mutex = InterProcessMutex::new(&connect(&server).await, path).unwrap();
     drop(mutex.enqueue().await.unwrap());
@@ -296,8 +290,7 @@ async fn a_ticket_is_an_acquire() {
 
 #[tokio::test]
 async fn what_becomes_of_a_lock_is_told() {
-    let recorder = recorder();
-    let server = empty_server().await;
+    let (recorder, server) = (recorder(), empty_server().await);
     let path = "/traces/events";
     let (one, two) = (connect(&server).await, connect(&server).await);
     let mine = InterProcessMutex::new(&one, path).unwrap();
@@ -341,8 +334,7 @@ async fn what_becomes_of_a_lock_is_told() {
 
 #[tokio::test]
 async fn a_long_wait_is_warned_of_and_names_the_holder() {
-    let recorder = recorder();
-    let server = empty_server().await;
+    let (recorder, server) = (recorder(), empty_server().await);
     let path = "/traces/waits";
     let holder =
         connected(zk_recipes::Client::builder().identity("the-holder"), &server.connect_string()).await;
@@ -362,8 +354,7 @@ async fn a_long_wait_is_warned_of_and_names_the_holder() {
 
 #[tokio::test]
 async fn a_wait_is_warned_of_though_no_server_says_who_holds() {
-    let recorder = recorder();
-    let server = empty_server().await;
+    let (recorder, server) = (recorder(), empty_server().await);
     let path = "/traces/silent";
     let _guard = InterProcessMutex::new(&connect(&server).await, path).unwrap().acquire().await.unwrap();
     let options = LockOptions::new().warn_after(ms(50), None);
@@ -405,8 +396,7 @@ async fn a_lost_session_is_warned_of_once_with_servers_and_causes() {
 
 #[tokio::test]
 async fn a_long_hold_is_warned_of_once() {
-    let recorder = recorder();
-    let server = empty_server().await;
+    let (recorder, server) = (recorder(), empty_server().await);
     let (long, brief) = ("/traces/long", "/traces/brief");
     let client = connect(&server).await;
     let lock = |path| {
@@ -428,8 +418,7 @@ async fn a_healthy_service_is_quiet() {
     if !is_alone("traced::a_healthy_service_is_quiet") {
         return;
     }
-    let recorder = recorder();
-    let server = empty_server().await;
+    let (recorder, server) = (recorder(), empty_server().await);
     let clients = [connect(&server).await, connect(&server).await];
     let lingering = LockOptions::new().linger(ms(10));
     let work = clients.iter().flat_map(|client| {

@@ -551,20 +551,12 @@ async fn requests_and_pings_are_counted_apart() {
     check.commit().await.unwrap();
     client.delete("/a", None).await.unwrap_err();
     client.get_acl("/").await.unwrap();
-    let expected = [
-        Request::Create,
-        Request::SetData,
-        Request::GetData,
-        Request::GetChildren,
-        Request::GetChildren,
-        Request::Sync,
-        Request::Exists,
-        Request::RemoveWatches,
-        Request::Multi,
-        Request::Confirm,
-        Request::Delete,
-        Request::Other(6),
+    use Request::*;
+    let [first, then] = [
+        [Create, SetData, GetData, GetChildren, GetChildren, Sync],
+        [Exists, RemoveWatches, Multi, Confirm, Delete, Other(6)],
     ];
+    let expected = [first, then].concat();
     assert_eq!(proxy.requests_seen(), expected.len());
     assert_eq!(proxy.replies_seen(), expected.len());
     assert_eq!(proxy.take_requests(), expected);

@@ -34,7 +34,7 @@ async fn standing(latch: &LeaderLatch, count: usize) -> Vec<Participant> {
 
 #[tokio::test]
 async fn the_first_leads_and_the_next_follows() {
-    let (_server, [one, two]) = server_with_clients().await;
+    let (_server, [one, two]) = server_and_clients().await;
     let (a, leadership) = leading(&one, LeaderOptions::new().id("a")).await;
     assert!(a.has_leadership() && leadership.is_valid());
     let b = latch(&two, "b");
@@ -58,7 +58,7 @@ async fn the_first_leads_and_the_next_follows() {
 
 #[tokio::test]
 async fn an_observer_sees_who_leads() {
-    let (_server, [one, two]) = server_with_clients().await;
+    let (_server, [one, two]) = server_and_clients().await;
     let observer = LeaderObserver::new(&two, PATH).unwrap();
     let mut seen = observer.watch_leader();
     within(seen.wait_for(|seen| *seen == Observation::Nobody)).await.unwrap();
@@ -87,8 +87,7 @@ async fn an_observer_sees_who_leads() {
 /// But for a latch: a latch of Curator behind it would not hear of its end.
 #[tokio::test]
 async fn a_leader_that_was_asked_still_shows_who_it_is() {
-    let (server, [client, other]) = server_with_clients().await;
-    let zookeeper = bystander(&server).await;
+    let (_server, [client, other], zookeeper) = server_clients_and_bystander().await;
     let observer = LeaderObserver::new(&other, PATH).unwrap();
     let mut seen = observer.watch_leader();
     let (let_go, may_go) = watch::channel(false);
@@ -156,7 +155,7 @@ async fn an_observer_says_when_it_cannot_see() {
 
 #[tokio::test]
 async fn those_who_watch_are_told_of_the_end_or_not() {
-    let (_server, [client]) = server_with_clients().await;
+    let (_server, [client]) = server_and_clients().await;
     for mode in [CloseMode::Silent, CloseMode::NotifyLeader] {
         let (latch, leadership) = leading(&client, LeaderOptions::new().id("a")).await;
         let mut watching = latch.watch_state();
@@ -194,7 +193,7 @@ async fn those_who_watch_are_told_of_the_end_or_not() {
 
 #[tokio::test]
 async fn a_resignation_that_nobody_waits_for_is_one_all_the_same() {
-    let (_server, [one, two]) = server_with_clients().await;
+    let (_server, [one, two]) = server_and_clients().await;
     let (a, leadership) = leading(&one, LeaderOptions::new().id("a")).await;
     let b = latch(&two, "b");
     standing(&a, 2).await;
@@ -308,7 +307,7 @@ async fn a_selector_of_a_closed_client_does_not_keep_its_work() {
 
 #[tokio::test]
 async fn who_leads_once_leads_again_when_told_to() {
-    let (_server, [client]) = server_with_clients().await;
+    let (_server, [client]) = server_and_clients().await;
     let (selector, mut told) = told_selector(&client, LeaderSelector::start_once);
     let mut watching = selector.watch_state();
     for end in [|| Ok(()), || Err(std::io::Error::other("no paper"))] {
@@ -320,7 +319,7 @@ async fn who_leads_once_leads_again_when_told_to() {
         tell.send(end).unwrap();
         state(&mut watching, |state| matches!(state, LeaderState::Idle | LeaderState::Failed(_))).await;
         assert_eq!(selector.participants().await.unwrap(), []);
-        assert!(eventually("it rests", || async { selector.requeue().then_some(true) }).await);
+        until("it rests", || selector.requeue()).await;
     }
     let (leadership, _tell) = within(told.recv()).await.unwrap();
     selector.close().await.unwrap();
@@ -333,47 +332,39 @@ async fn who_leads_once_leads_again_when_told_to() {
 async fn a_change_of_the_leader_costs_few_requests() {
     // So long that none of them sends a request to keep it.
     let session = secs(600);
-    let server = Server::builder().session_timeout_bounds(secs(1), session);
-    let server = server.start().await.unwrap();
-    let [one, two, three] = [(); 3].map(|()| Client::builder().session_timeout(session));
-    let connect =
-        async |builder: zk_recipes::ClientBuilder| builder.connect(&server.connect_string()).await.unwrap();
-    let [one, two, three] = [connect(one).await, connect(two).await, connect(three).await];
-    let mut sessions = Vec::new();
-    for client in [&one, &two, &three] {
-        sessions.push(session_id(client).await);
-    }
-    let (a, leadership) = leading(&one, LeaderOptions::new().id("a")).await;
-    let b = latch(&two, "b");
-    let mut seen = LeaderObserver::new(&three, PATH).unwrap().watch_leader();
+    let server = Server::builder().session_timeout_bounds(secs(1), session).start().await.unwrap();
+    let servers = server.connect_string();
+    let clients =
+        join_all((0..3).map(|_| Client::builder().session_timeout(session).connect(&servers))).await;
+    let [one, two, three] = &clients[..] else { panic!("three") };
+    let [one, two, three] = [one, two, three].map(|client| client.as_ref().unwrap());
+    let sessions = join_all([one, two, three].map(session_id)).await;
+    let (a, leadership) = leading(one, LeaderOptions::new().id("a")).await;
+    let b = latch(two, "b");
+    let mut seen = LeaderObserver::new(three, PATH).unwrap().watch_leader();
     within(seen.wait_for(|seen| matches!(seen, Observation::Leader(_)))).await.unwrap();
     standing(&a, 2).await;
     watches_with_holders(&server, 3).await;
-    let count =
-        async || futures_util::future::join_all(sessions.iter().map(|id| server.session_packets(*id))).await;
+    let count = async || try_join_all(sessions.iter().map(|id| server.session_packets(*id))).await.unwrap();
     let before = count().await;
     leadership.resign().await.unwrap();
     let token = within(b.await_leadership()).await.unwrap().fencing_token();
     let is_seen = |seen: &Observation| matches!(seen, Observation::Leader(it) if it.fencing_token() == token);
     within(seen.wait_for(is_seen)).await.unwrap();
     // Two nodes and the path, its node and the path, and its node.
-    eventually("all watch again", || async { (server.watch_count().await.unwrap() == 6).then_some(()) })
-        .await;
+    all_watches(&server, 6).await;
     let after = count().await;
-    let cost = |index: usize| after[index].as_ref().unwrap() - before[index].as_ref().unwrap();
-    let again = cost(0);
-    assert!(
-        (6..=7).contains(&again),
-        "a delete; to stand again a create, a list, and three watches: {again}"
-    );
-    assert_eq!(cost(1), 1, "the end of the one before it; then it listens for requests to resign");
-    assert_eq!(cost(2), 2, "a list, and the node of the new leader with a watch");
+    let [again, next, seen] = [0, 1, 2].map(|index| after[index] - before[index]);
+    let all = "a delete; to stand again a create, a list, and three watches";
+    assert!((6..=7).contains(&again), "{all}: {again}");
+    assert_eq!(next, 1, "the end of the one before it; then it listens for requests to resign");
+    assert_eq!(seen, 2, "a list, and the node of the new leader with a watch");
 }
 
 // Curator's latch and selector, which count every child, wait for each other at one path; so nobody leads twice there.
 #[tokio::test]
 async fn a_latch_and_a_selector_at_one_path_do_not_both_lead() {
-    let (_server, [one, two]) = server_with_clients().await;
+    let (_server, [one, two]) = server_and_clients().await;
     let (latch, leadership) = leading(&one, LeaderOptions::new().id("a")).await;
     for client in [&one, &two] {
         let (selector, mut told) = told_selector(client, LeaderSelector::start);

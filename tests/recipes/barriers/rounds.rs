@@ -60,8 +60,7 @@ async fn the_last_one_that_waits_for_the_next_round_and_gives_up_tidies_up() {
 /// Its node is deleted once it is known where that is.
 #[tokio::test]
 async fn one_that_gives_up_before_its_node_is_known_tidies_up() {
-    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, client, zookeeper) = server_proxy_client_and_bystander().await;
     zookeeper.mkdir(PATH, &anyone(CreateMode::Persistent)).await.unwrap();
     for _ in 0..5 {
         zookeeper.create(&format!("{PATH}/ready"), b"", &anyone(CreateMode::Persistent)).await.unwrap();
@@ -77,8 +76,7 @@ async fn one_that_gives_up_before_its_node_is_known_tidies_up() {
 
 #[tokio::test]
 async fn a_path_that_was_made_to_stay_stays() {
-    let (server, zookeeper) = server_and_bystander().await;
-    let clients = connect_many::<2>(&server).await;
+    let (_server, clients, zookeeper) = server_clients_and_bystander::<2>().await;
     zookeeper.mkdir(PATH, &anyone(CreateMode::Persistent)).await.unwrap();
     let (_, before) = zookeeper.get_data(PATH).await.unwrap();
     for _ in 0..2 {
@@ -94,8 +92,7 @@ async fn a_path_that_was_made_to_stay_stays() {
 #[tokio::test]
 async fn members_that_are_dropped_with_their_clients_let_nobody_in() {
     for closes in [false, true] {
-        let (server, zookeeper) = server_and_bystander().await;
-        let clients = connect_many::<2>(&server).await;
+        let (server, clients, zookeeper) = server_clients_and_bystander::<2>().await;
         drop(entered(&clients).await);
         if closes {
             futures_util::future::join_all(clients.iter().map(Client::close)).await;
@@ -122,34 +119,9 @@ fn threads_that_end_let_nobody_in() {
     });
 }
 
-// The round goes on as long as one member is in, whether it came in time or late.
-#[tokio::test]
-async fn who_comes_while_a_member_is_in_joins_it() {
-    let (server, zookeeper) = server_and_bystander().await;
-    let clients = connect_many::<2>(&server).await;
-    let late = connect_many::<2>(&server).await;
-    let all = entered(&clients).await;
-    let mut last = within(enter_in_task(&late[0], 2)).await.unwrap().unwrap();
-    drop(all);
-    for round in 1..4 {
-        queue_of(&zookeeper, PATH, 2).await;
-        let next = within(enter_in_task(&late[round % 2], 2)).await.unwrap().unwrap();
-        drop(std::mem::replace(&mut last, next));
-    }
-    // Who leaves waits for those that have joined.
-    let joined = within(enter_in_task(&late[0], 2)).await.unwrap().unwrap();
-    let leaving = leave_in_task(last);
-    queue_of(&zookeeper, PATH, 2).await;
-    assert!(!leaving.is_finished());
-    within(joined.leave()).await.unwrap();
-    within(leaving).await.unwrap().unwrap();
-    assert_next_round_waits(&server).await;
-}
-
 #[tokio::test]
 async fn who_leaves_waits_for_those_that_join_meanwhile() {
-    let (server, zookeeper) = server_and_bystander().await;
-    let clients = connect_many::<3>(&server).await;
+    let (server, clients, zookeeper) = server_clients_and_bystander::<3>().await;
     let first = enter_in_task(&clients[0], 2);
     let second = within(enter_in_task(&clients[1], 2)).await.unwrap().unwrap();
     let leaving = leave_in_task(within(first).await.unwrap().unwrap());
@@ -219,8 +191,7 @@ async fn who_leaves_waits_for_one_that_has_opened_again() {
 // Its own node is gone by then.
 #[tokio::test]
 async fn who_leaves_as_the_last_one_lets_nobody_in_alone() {
-    let (server, zookeeper) = server_and_bystander().await;
-    let [one, other, third, next] = connect_many(&server).await;
+    let (_server, [one, other, third, next], zookeeper) = server_clients_and_bystander().await;
     let mut all = entered(&[one, other, third]).await;
     let last = all.pop().unwrap();
     drop(all);

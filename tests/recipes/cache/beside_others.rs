@@ -5,12 +5,6 @@ use super::*;
 /// What is to be told is told within this time, on a server that is idle otherwise.
 const SOON: Duration = secs(20);
 
-async fn current(client: &Client, path: &str) -> Cache {
-    let cache = Cache::new(client, path, CacheOptions::tree()).unwrap();
-    within(cache.wait_current()).await.unwrap();
-    cache
-}
-
 /// Whoever waits for something is woken by its watch on children, which a cache of that node, started by the same client while
 /// it waits, must not take away: a waiter for a lease; a waiter behind a node that it may not read, which watches the queue.
 #[tokio::test]
@@ -41,8 +35,7 @@ async fn a_waiter_is_woken_beside_a_later_cache() {
 /// `Group::watch_members` of who joins, `Ticket::watch_position` of the position.
 #[tokio::test]
 async fn whoever_follows_is_told_beside_a_later_cache() {
-    let (server, zookeeper) = server_and_bystander().await;
-    let [other, client] = connect_many(&server).await;
+    let (server, [other, client], zookeeper) = server_clients_and_bystander().await;
     create(&zookeeper, "/election", b"").await;
     let mut leader = LeaderObserver::new(&client, "/election").unwrap().watch_leader();
     within(leader.wait_for(|leader| *leader == Observation::Nobody)).await.unwrap();

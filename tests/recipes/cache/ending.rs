@@ -41,8 +41,7 @@ async fn a_cache_ends_with_the_runtime_of_its_client() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let builder = Client::builder().runtime(runtime.handle().clone());
     let client = builder.connect(&server.connect_string()).await.unwrap();
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
-    within(cache.wait_current()).await.unwrap();
+    let cache = current(&client, "/r").await;
     let mut changes = cache.changes();
     assert!(matches!(within(changes.next()).await, Some(CacheEvent::Reset(_))));
     runtime.shutdown_background();
@@ -88,8 +87,7 @@ async fn no_watch_is_set_while_another_one_is_removed() {
 async fn no_watch_is_left_of_a_cache_that_is_dropped_early() {
     let (server, zookeeper) = server_and_bystander().await;
     create(&zookeeper, "/r", b"").await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    let (proxy, client) = connect_by_proxy(&server).await;
     for _ in 0..20 {
         let held = proxy.intercept(ADD_WATCH, Fate::HoldReply);
         let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
@@ -99,6 +97,5 @@ async fn no_watch_is_left_of_a_cache_that_is_dropped_early() {
         held.release();
     }
     eventually("no watch is left", async || (server.watch_count().await.unwrap() == 0).then_some(())).await;
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
-    within(cache.wait_current()).await.unwrap();
+    drop(current(&client, "/r").await);
 }

@@ -7,10 +7,8 @@ async fn a_tree_is_followed() {
     let (server, zookeeper) = server_and_bystander().await;
     let client = Client::builder().namespace("app").connect(&server.connect_string()).await.unwrap();
     let cache = Cache::new(&client, "/config", CacheOptions::tree()).unwrap();
-    let mut changes = cache.changes();
-    let mut reader = Reader::default();
-    assert!(within(cache.wait_current()).await.unwrap().is_empty(), "there is no node yet");
-    assert!(matches!(within(changes.next()).await, Some(CacheEvent::Reset(_))));
+    let mut reader = Reader::of(&cache).await;
+    assert!(cache.current().is_empty() && reader.resets == 1, "there is no node yet");
 
     for path in ["/app", "/app/config", "/app/config/a", "/app/config/a/b", "/app/configuration"] {
         create(&zookeeper, path, path.as_bytes()).await;
@@ -24,20 +22,23 @@ async fn a_tree_is_followed() {
     assert_eq!((node.created_by(), node.modified_by(), node.version()), (stat.czxid, stat.mzxid, 1));
     zookeeper.delete("/app/config/a/b", None).await.unwrap();
     shows(&cache, "/config/a/b", None).await;
-    reader.read(&mut changes);
+    reader.read();
     assert_eq!(reader.told, ["+/config", "+/config/a", "+/config/a/b", "=/config/a", "-/config/a/b"]);
     assert_eq!(snapshot.len(), 3, "a snapshot does not change");
     client.close().await;
-    assert!(within(changes.next()).await.is_none());
+    assert!(within(reader.changes.next()).await.is_none());
     assert_eq!(cache.state(), CacheState::Failed(Error::Closed));
 }
 
 #[tokio::test]
 async fn a_cache_holds_what_its_options_say() {
     let (server, zookeeper) = server_and_bystander().await;
-    for path in ["/r", "/r/a", "/r/a/b", "/r/a/b/c", "/r/skip", "/r/skip/x", "/r/leaf", "/r/leaf/x"] {
-        create(&zookeeper, path, b"data").await;
-    }
+    create_all(
+        &zookeeper,
+        &["/r", "/r/a", "/r/a/b", "/r/a/b/c", "/r/skip", "/r/skip/x", "/r/leaf", "/r/leaf/x"],
+        b"data",
+    )
+    .await;
     let client = connect(&server).await;
     let held = async |options: CacheOptions| {
         let cache = Cache::new(&client, "/r", options).unwrap();
@@ -56,9 +57,7 @@ async fn a_cache_holds_what_its_options_say() {
 
     let cache = Cache::new(&client, "/r", selected.without_data()).unwrap();
     within(cache.wait_current()).await.unwrap();
-    for path in ["/r/skip/y", "/r/leaf/y", "/r/a/y"] {
-        create(&zookeeper, path, b"1234567").await;
-    }
+    create_all(&zookeeper, &["/r/skip/y", "/r/leaf/y", "/r/a/y"], b"1234567").await;
     let snapshot = within(cache.wait_until(|snapshot| snapshot.get("/r/a/y").is_some())).await.unwrap();
     assert_eq!(paths(&snapshot).join(" "), "/r /r/a /r/leaf /r/a/b /r/a/y /r/a/b/c");
     let node = snapshot.get("/r/a/y").unwrap();
@@ -69,16 +68,10 @@ async fn a_cache_holds_what_its_options_say() {
 #[tokio::test]
 async fn a_child_is_told_below_its_new_parent() {
     let (server, zookeeper) = server_and_bystander().await;
-    for path in ["/r", "/r/p", "/r/p/c"] {
-        create(&zookeeper, path, b"old").await;
-    }
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
+    create_all(&zookeeper, &["/r", "/r/p", "/r/p/c"], b"old").await;
+    let (proxy, client) = connect_by_proxy(&server).await;
     let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
-    let mut changes = cache.changes();
-    let mut reader = Reader::default();
-    within(cache.wait_current()).await.unwrap();
-    reader.read(&mut changes);
+    let mut reader = Reader::of(&cache).await;
     let held = proxy.intercept(Request::GetData, Fate::HoldReply);
     zookeeper.set_data("/r/p/c", b"changed", None).await.unwrap();
     within(held.happened()).await;
@@ -89,12 +82,10 @@ async fn a_child_is_told_below_its_new_parent() {
     for path in ["/r/p/c", "/r/p"] {
         zookeeper.delete(path, None).await.unwrap();
     }
-    for path in ["/r/p", "/r/p/c"] {
-        create(&zookeeper, path, b"new").await;
-    }
+    create_all(&zookeeper, &["/r/p", "/r/p/c"], b"new").await;
     mend(&proxy);
     within(cache.wait_current()).await.unwrap();
-    reader.read(&mut changes);
+    reader.read();
     assert_eq!(reader.told, ["-/r/p/c", "-/r/p", "+/r/p", "+/r/p/c"]);
 
     // Nothing changes with a new session.
@@ -103,7 +94,7 @@ async fn a_child_is_told_below_its_new_parent() {
     zookeeper.set_data("/r/p/c", b"newer", None).await.unwrap();
     shows(&cache, "/r/p/c", Some(b"newer")).await;
     within(cache.wait_current()).await.unwrap();
-    reader.read(&mut changes);
+    reader.read();
     assert_eq!((reader.told, reader.resets), (vec!["=/r/p/c".to_owned()], 1));
 }
 
@@ -113,22 +104,19 @@ async fn a_late_reader_starts_over() {
     create(&zookeeper, "/r", b"").await;
     let client = connect(&server).await;
     let cache = Cache::new(&client, "/r", CacheOptions::node().buffer(4)).unwrap();
-    let mut late = cache.changes();
-    let mut reader = Reader::default();
-    within(cache.wait_current()).await.unwrap();
-    reader.read(&mut late);
+    let mut reader = Reader::of(&cache).await;
     for number in 0..50_u8 {
         zookeeper.set_data("/r", &[number], None).await.unwrap();
         // Each change is told by itself.
         shows(&cache, "/r", Some(&[number])).await;
     }
-    reader.read(&mut late);
+    reader.read();
     assert_eq!(reader.resets, 2);
     reader.assert_is(&cache.current());
     assert!(reader.told.is_empty(), "the snapshot has all that was kept: {:?}", reader.told);
     zookeeper.set_data("/r", b"on", None).await.unwrap();
     shows(&cache, "/r", Some(b"on")).await;
-    reader.read(&mut late);
+    reader.read();
     assert_eq!(reader.told, ["=/r"]);
 }
 
@@ -173,14 +161,12 @@ async fn compressed_data_is_decompressed() {
 #[tokio::test]
 async fn a_node_that_may_not_be_read_is_held_without_data() {
     let (server, zookeeper) = server_and_bystander().await;
-    for path in ["/r", "/r/a", "/r/a/b", "/r/z"] {
-        create(&zookeeper, path, b"secret").await;
-    }
+    create_all(&zookeeper, &["/r", "/r/a", "/r/a/b", "/r/z"], b"secret").await;
     let hidden = [zk::Acl::new(zk::Permission::CREATE | zk::Permission::DELETE, zk::AuthId::anyone())];
     zookeeper.set_acl("/r/a", &hidden, None).await.unwrap();
     let client = connect(&server).await;
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
-    let snapshot = within(cache.wait_current()).await.unwrap();
+    let cache = current(&client, "/r").await;
+    let snapshot = cache.current();
     assert_eq!(paths(&snapshot), ["/r", "/r/a", "/r/z"]);
     assert_eq!(snapshot.unreadable().collect::<Vec<_>>(), ["/r/a"]);
     let node = snapshot.get("/r/a").unwrap();

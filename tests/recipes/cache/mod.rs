@@ -8,7 +8,6 @@ mod limits;
 mod one_shots;
 mod reader;
 mod replies;
-mod restored;
 mod root;
 mod servers;
 mod threads;
@@ -16,9 +15,10 @@ mod threads;
 use self::reader::Reader;
 use crate::recipes::prelude::*;
 
-/// Checks something on these servers, and on ZooKeeper 3.9 if that is installed.
+/// Checks something on these servers, and on ZooKeeper 3.9 if that is installed. They are not taken from others, who expect an
+/// empty root.
 async fn on_each_server(check: impl AsyncFn(&Server)) {
-    check(&*empty_server().await).await;
+    check(&lasting_server().await).await;
     if let Some(server) = server_3_9().await {
         check(&server).await;
     }
@@ -39,6 +39,19 @@ async fn create_many(zookeeper: &zk::Client, paths: impl Iterator<Item = String>
         }
         writer.commit().await.unwrap();
     }
+}
+
+async fn create_all(zookeeper: &zk::Client, paths: &[&str], data: &[u8]) {
+    for path in paths {
+        create(zookeeper, path, data).await;
+    }
+}
+
+/// A cache of a tree, which has loaded.
+async fn current(client: &Client, path: &str) -> Cache {
+    let cache = Cache::new(client, path, CacheOptions::tree()).unwrap();
+    within(cache.wait_current()).await.unwrap();
+    cache
 }
 
 /// Waits until the node has this data, or is gone.

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use super::*;
 
 /// What a reader of the changes knows.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Reader {
+    pub(crate) changes: Changes,
     pub(crate) nodes: HashMap<String, Arc<CachedNode>>,
     pub(crate) resets: usize,
     /// As `+`, `=` or `-`, and the path.
@@ -18,9 +19,18 @@ fn nodes(snapshot: &Snapshot) -> HashMap<String, Arc<CachedNode>> {
 }
 
 impl Reader {
+    /// One that knows what the cache has loaded.
+    pub(crate) async fn of(cache: &Cache) -> Self {
+        let (changes, nodes, told) = (cache.changes(), HashMap::new(), Vec::new());
+        let mut reader = Self { changes, nodes, resets: 0, told };
+        within(cache.wait_current()).await.unwrap();
+        reader.read();
+        reader
+    }
+
     /// Takes what has happened so far.
-    pub(crate) fn read(&mut self, changes: &mut Changes) {
-        while let Some(event) = changes.try_next() {
+    pub(crate) fn read(&mut self) {
+        while let Some(event) = self.changes.try_next() {
             self.take(event);
         }
     }

@@ -16,36 +16,30 @@ async fn measuring_relay(to: String) -> (String, Arc<AtomicUsize>) {
     let noted = largest.clone();
     tokio::spawn(async move {
         while let Ok((client, _)) = listener.accept().await {
-            let (to, noted) = (to.clone(), noted.clone());
-            tokio::spawn(async move {
-                let Ok(server) = TcpStream::connect(&to).await else { return };
-                let (mut from_client, mut to_client) = client.into_split();
-                let (mut from_server, mut to_server) = server.into_split();
-                tokio::spawn(async move {
-                    let _ = tokio::io::copy(&mut from_client, &mut to_server).await;
-                });
-                loop {
-                    let Ok(length) = from_server.read_u32().await else { return };
-                    // The client asks why it could not connect, and the answer is text.
-                    if length == TEXT {
-                        return;
-                    }
-                    noted.fetch_max(length as usize, SeqCst);
-                    if to_client.write_u32(length).await.is_err() {
-                        return;
-                    }
-                    let mut body = (&mut from_server).take(length.into());
-                    if tokio::io::copy(&mut body, &mut to_client).await.is_err() {
-                        return;
-                    }
-                }
-            });
+            tokio::spawn(relay(client, to.clone(), noted.clone()));
         }
     });
     (address, largest)
 }
 
-/// The server has a heap of 256 MiB.
+async fn relay(client: TcpStream, to: String, noted: Arc<AtomicUsize>) -> std::io::Result<()> {
+    let (mut from_client, mut to_client) = client.into_split();
+    let (mut from_server, mut to_server) = TcpStream::connect(&to).await?.into_split();
+    tokio::spawn(async move { tokio::io::copy(&mut from_client, &mut to_server).await });
+    loop {
+        let length = from_server.read_u32().await?;
+        // The client asks why it could not connect, and the answer is text.
+        if length == TEXT {
+            return Ok(());
+        }
+        noted.fetch_max(length as usize, SeqCst);
+        to_client.write_u32(length).await?;
+        tokio::io::copy(&mut (&mut from_server).take(length.into()), &mut to_client).await?;
+    }
+}
+
+/// The server has a heap of 256 MiB. One reply with all large nodes would have 50 MB. They come behind the small ones, but for
+/// some that are between them.
 #[tokio::test]
 async fn replies_stay_small_when_large_nodes_follow_small_ones() {
     let server = Server::start().await.unwrap();
@@ -53,8 +47,10 @@ async fn replies_stay_small_when_large_nodes_follow_small_ones() {
     create(&zookeeper, "/r", b"").await;
     create_many(&zookeeper, (0..2000).map(|number| format!("/r/a{number:04}")), b"x").await;
     let large = vec![7; 250_000];
-    for number in 0..200 {
-        create(&zookeeper, &format!("/r/z{number:04}"), &large).await;
+    let are_large: Vec<_> =
+        (0..200).map(|at| if at < 20 { format!("/r/a{at:02}00z") } else { format!("/r/z{at:04}") }).collect();
+    for path in &are_large {
+        create(&zookeeper, path, &large).await;
     }
     let (address, largest) = measuring_relay(server.connect_string()).await;
     let client = Client::builder().drop_timeout(Duration::ZERO).connect(&address).await.unwrap();
@@ -66,6 +62,13 @@ async fn replies_stay_small_when_large_nodes_follow_small_ones() {
         "the largest reply has {largest} bytes; loaded: {is_loaded}; the server runs: {}",
         server.is_running()
     );
+    let snapshot = cache.current();
+    assert_eq!(snapshot.len(), 1 + 2000 + 200);
+    assert!(are_large.iter().all(|path| snapshot.data(path) == Some(&large)));
+    zookeeper.set_data(&are_large[7], b"small", None).await.unwrap();
+    let snapshot = shows(&cache, &are_large[7], Some(b"small")).await;
+    let bytes = snapshot.iter().map(|node| node.path().len() + node.data().unwrap_or_default().len());
+    assert_eq!(snapshot.bytes(), bytes.sum::<usize>());
 }
 
 #[tokio::test]
@@ -77,8 +80,7 @@ async fn replies_stay_small_when_nodes_have_grown_meanwhile() {
     let (address, largest) = measuring_relay(server.connect_string()).await;
     let proxy = FaultProxy::start(address).await.unwrap();
     let client = connect_through(&proxy).await;
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
-    within(cache.wait_current()).await.unwrap();
+    let cache = current(&client, "/r").await;
     cut_off(&proxy);
     let large = vec![7; 100_000];
     for number in 0..120 {

@@ -45,10 +45,8 @@ async fn the_root_is_cached_as_any_other_node(place: Place, zookeeper: &zk::Clie
     let proxy = FaultProxy::start(servers).await.unwrap();
     let client = place.connect(&proxy.connect_string()).await;
     let cache = Cache::new(&client, "/", CacheOptions::tree()).unwrap();
-    let mut changes = cache.changes();
-    let mut reader = Reader::default();
-    let first = within(cache.wait_current()).await.unwrap();
-    reader.read(&mut changes);
+    let mut reader = Reader::of(&cache).await;
+    let first = cache.current();
     if place == Place::Servers {
         assert!(first.get("/zookeeper/quota").is_some(), "{:?}", paths(&first));
         assert!(first.children("/").any(|node| node.name() == "zookeeper"));
@@ -68,7 +66,7 @@ async fn the_root_is_cached_as_any_other_node(place: Place, zookeeper: &zk::Clie
     shows(&cache, "/a/b", Some(b"2")).await;
     zookeeper.delete(&full("/c"), None).await.unwrap();
     shows(&cache, "/c", None).await;
-    reader.read(&mut changes);
+    reader.read();
     let top = if place == Place::Servers { "=/" } else { "+/" };
     assert_eq!(reader.told, [top, "+/a", "+/a/b", "+/c", "=/", "=/a/b", "-/c"], "{place:?}");
     reader.told.clear();
@@ -85,7 +83,7 @@ async fn the_root_is_cached_as_any_other_node(place: Place, zookeeper: &zk::Clie
     within(state.wait_for(CacheState::is_current)).await.unwrap();
     assert_eq!(own(&cache.current()), ["/", "/d"], "{place:?}");
     assert_eq!(cache.current().data("/"), Some(&b"later"[..]));
-    reader.read(&mut changes);
+    reader.read();
     reader.assert_is(&cache.current());
     reader.told.sort();
     assert_eq!(reader.told, ["+/d", "-/a", "-/a/b", "=/"], "{place:?}");
@@ -104,58 +102,26 @@ async fn the_root_is_cached_as_any_other_node(place: Place, zookeeper: &zk::Clie
         }
         within(cache.wait_until(Snapshot::is_empty)).await.unwrap();
     }
-    reader.read(&mut changes);
+    reader.read();
     reader.assert_is(&cache.current());
 }
 
-async fn a_root_that_becomes_readable_is_changed(zookeeper: &zk::Client, servers: &str) {
-    let permit = async |permissions| {
-        let acl = [zk::Acl::new(permissions, zk::AuthId::anyone())];
-        zookeeper.set_acl("/", &acl, None).await.unwrap();
-    };
-    permit(zk::Permission::ADMIN | zk::Permission::WRITE).await;
-    let client = Place::Servers.connect(servers).await;
-    let cache = Cache::new(&client, "/", CacheOptions::tree()).unwrap();
-    let mut changes = cache.changes();
-    let mut reader = Reader::default();
-    let snapshot = within(cache.wait_current()).await.unwrap();
-    assert_eq!((paths(&snapshot), snapshot.unreadable().next()), (vec!["/"], Some("/")));
-    reader.read(&mut changes);
-    permit(zk::Permission::ALL).await;
-    zookeeper.set_data("/", b"2", None).await.unwrap();
-    shows(&cache, "/", Some(b"2")).await;
-    within(cache.wait_until(|snapshot| snapshot.get("/zookeeper/quota").is_some())).await.unwrap();
-    reader.read(&mut changes);
-    assert_eq!(reader.told[..2], ["=/", "+/zookeeper"]);
-}
-
-async fn roots_are_cached(server: &Server) {
-    let (zookeeper, servers) = (bystander(server).await, server.connect_string());
-    for place in PLACES {
-        the_root_is_cached_as_any_other_node(place, &zookeeper, &servers).await;
-    }
-    a_root_that_becomes_readable_is_changed(&zookeeper, &servers).await;
-    eventually("no watch is left", async || (server.watch_count().await.unwrap() == 0).then_some(())).await;
-}
-
-/// The server is not taken from others, who expect an empty root.
 #[tokio::test]
-async fn roots_are_cached_on_these_servers() {
-    roots_are_cached(&lasting_server().await).await;
-}
-
-#[tokio::test]
-async fn roots_are_cached_on_3_9() {
-    let Some(server) = server_3_9().await else { return };
-    roots_are_cached(&server).await;
+async fn roots_are_cached() {
+    on_each_server(async |server: &Server| {
+        let (zookeeper, servers) = (bystander(server).await, server.connect_string());
+        for place in PLACES {
+            the_root_is_cached_as_any_other_node(place, &zookeeper, &servers).await;
+        }
+        all_watches(server, 0).await;
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_cache_of_the_root_holds_what_its_options_say() {
     let (server, zookeeper) = server_and_bystander().await;
-    for path in ["/app", "/app/a", "/app/a/b", "/app/a/b/c"] {
-        create(&zookeeper, path, b"data").await;
-    }
+    create_all(&zookeeper, &["/app", "/app/a", "/app/a/b", "/app/a/b/c"], b"data").await;
     for place in PLACES {
         let client = place.connect(&server.connect_string()).await;
         let held = async |options: CacheOptions| {

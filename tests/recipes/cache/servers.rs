@@ -3,33 +3,37 @@
 use super::*;
 
 /// Lets a node become readable, of which some servers have told nothing before.
-async fn is_changed_when_it_becomes_readable(server: &Server) {
+async fn becomes_readable(server: &Server) {
     let (client, zookeeper) = (&connect(server).await, &bystander(server).await);
-    create(zookeeper, "/r", b"").await;
-    create(zookeeper, "/r/a", b"1").await;
-    create(zookeeper, "/r/a/b", b"1").await;
-    let permit = async |permissions| {
-        let acl = [zk::Acl::new(permissions, zk::AuthId::anyone())];
-        zookeeper.set_acl("/r/a", &acl, None).await.unwrap();
+    let permit = async |path, permissions| {
+        let acl = [Acl::new(permissions, AuthId::anyone())];
+        zookeeper.set_acl(path, &acl, None).await.unwrap();
     };
-    permit(zk::Permission::ADMIN | zk::Permission::WRITE).await;
-    let cache = Cache::new(client, "/r", CacheOptions::tree()).unwrap();
-    let mut changes = cache.changes();
-    let mut reader = Reader::default();
-    let snapshot = within(cache.wait_current()).await.unwrap();
-    assert_eq!(snapshot.unreadable().collect::<Vec<_>>(), ["/r/a"]);
-    reader.read(&mut changes);
-    permit(zk::Permission::ALL).await;
-    zookeeper.set_data("/r/a", b"2", None).await.unwrap();
-    shows(&cache, "/r/a", Some(b"2")).await;
-    shows(&cache, "/r/a/b", Some(b"1")).await;
-    reader.read(&mut changes);
-    assert_eq!(reader.told, ["=/r/a", "+/r/a/b"]);
+    for (path, hidden, below, told) in [
+        ("/", "/", "/zookeeper/quota", ["=/", "+/zookeeper"]),
+        ("/r", "/r/a", "/r/a/b", ["=/r/a", "+/r/a/b"]),
+    ] {
+        permit(hidden, Permission::ADMIN | Permission::WRITE).await;
+        let cache = Cache::new(client, path, CacheOptions::tree()).unwrap();
+        let mut reader = Reader::of(&cache).await;
+        let snapshot = cache.current();
+        assert_eq!((paths(&snapshot).pop(), snapshot.unreadable().collect()), (Some(hidden), vec![hidden]));
+        permit(hidden, Permission::ALL).await;
+        zookeeper.set_data(hidden, b"2", None).await.unwrap();
+        shows(&cache, hidden, Some(b"2")).await;
+        within(cache.wait_until(|snapshot| snapshot.get(below).is_some())).await.unwrap();
+        reader.read();
+        assert_eq!(reader.told[..2], told);
+        assert_eq!(reader.told.len() == 2, path == "/r", "{:?}", reader.told);
+        if path == "/" {
+            create_all(zookeeper, &["/r", "/r/a", "/r/a/b"], b"1").await;
+        }
+    }
 }
 
 #[tokio::test]
 async fn a_node_that_becomes_readable_is_changed() {
-    on_each_server(is_changed_when_it_becomes_readable).await;
+    on_each_server(becomes_readable).await;
 }
 
 /// A watch that a cache leaves behind, or takes away, is one that others wait for.
@@ -37,8 +41,7 @@ async fn a_node_that_becomes_readable_is_changed() {
 async fn a_cache_that_ends_takes_no_other_watch_along() {
     let (_server, client, zookeeper) = server_client_and_bystander().await;
     for _ in 0..20 {
-        let cache = Cache::new(&client, "/leaders", CacheOptions::tree()).unwrap();
-        within(cache.wait_current()).await.unwrap();
+        let cache = current(&client, "/leaders").await;
         let mut leader = LeaderObserver::new(&client, "/leaders").unwrap().watch_leader();
         drop(cache);
         within(leader.wait_for(|leader| *leader == Observation::Nobody)).await.unwrap();

@@ -32,14 +32,13 @@ async fn a_cache_follows_the_instances() {
 async fn a_cache_tells_what_is_no_instance() {
     let (_server, client, zookeeper) = server_client_and_bystander().await;
     let services = services(&client);
-    let registration = within(services.register(orders("a"))).await.unwrap();
+    let _registration = within(services.register(orders("a"))).await.unwrap();
     let cache = services.cache("orders").unwrap();
     within(cache.wait_until(|instances| instances.len() == 1)).await.unwrap();
     create(&zookeeper, &[("b", "10.0.0.8:8080")]).await;
     let instances = within(cache.wait_until(|instances| !instances.unreadable().is_empty())).await.unwrap();
     assert_eq!(instances.len(), 1);
     assert_eq!(*instances, within(services.instances("orders")).await.unwrap());
-    drop(registration);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -91,8 +90,7 @@ fn gzip(data: &[u8]) -> Vec<u8> {
 // A stranger's nodes of some hundred kilobytes in all, which would take a gigabyte.
 #[tokio::test]
 async fn a_cache_outlasts_what_strangers_have_compressed() {
-    let (server, [one, looker]) = server_and_clients().await;
-    let zookeeper = bystander(&server).await;
+    let (server, [one, looker], zookeeper) = server_clients_and_bystander().await;
     let compressing = Client::builder().enable_compression().connect(&server.connect_string()).await.unwrap();
     let first = within(services(&one).register(orders("a"))).await.unwrap();
     let cache = services(&looker).cache("orders").unwrap();
@@ -107,7 +105,7 @@ async fn a_cache_outlasts_what_strangers_have_compressed() {
             zookeeper.create(&path, data, &anyone(CreateMode::Persistent)).await.unwrap();
         }
     }
-    let last = within(services(&compressing).register(orders("z"))).await.unwrap();
+    let _last = within(services(&compressing).register(orders("z"))).await.unwrap();
     let all_are_seen = || async {
         assert!(!matches!(cache.watch_state().get(), CacheState::Failed(_)));
         let seen = cache.instances();
@@ -124,9 +122,8 @@ async fn a_cache_outlasts_what_strangers_have_compressed() {
         }
     }
     within(first.unregister()).await.unwrap();
-    let second = within(services(&one).register(orders("b"))).await.unwrap();
+    let _second = within(services(&one).register(orders("b"))).await.unwrap();
     let left =
         within(cache.wait_until(|instances| instances.len() == 2 && instances[0].id == "b")).await.unwrap();
     assert_eq!((left[1].id.as_str(), left.unreadable()), ("z", &[][..]));
-    drop((second, last));
 }

@@ -1,6 +1,5 @@
 //! Instances that are registered.
 
-use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::*;
@@ -70,41 +69,6 @@ async fn the_node_is_in_the_format_of_curator() {
     assert!(!registration.instance().enabled);
     assert_eq!(json(&zookeeper, "/services/orders/a").await["enabled"], false);
     assert!(!within(services(&client).instance("orders", "a")).await.unwrap().unwrap().enabled);
-}
-
-#[tokio::test]
-async fn a_payload_that_names_its_own_class_is_found() {
-    #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-    #[serde(tag = "@class")]
-    enum Details {
-        #[serde(rename = "com.acme.Http")]
-        Http { path: String },
-    }
-    let (_server, client, zookeeper) = server_client_and_bystander().await;
-    let services = ServiceDiscovery::new(&client, "/services").unwrap();
-    let details = Details::Http { path: "/orders".to_owned() };
-    let instance = ServiceInstance::new("orders").id("a").payload(details.clone());
-    let registration = within(services.register(instance)).await.unwrap();
-    assert_eq!(json(&zookeeper, "/services/orders/a").await["payload"]["@class"], "com.acme.Http");
-    let found = within(services.instance("orders", "a")).await.unwrap().unwrap();
-    assert_eq!(found.payload, Some(details));
-    drop(registration);
-}
-
-#[tokio::test]
-async fn an_instance_of_another_session_is_waited_for() {
-    let (_server, [earlier, later]) = server_and_clients().await;
-    let registration = within(services(&earlier).register(orders("a"))).await.unwrap();
-    let later = services(&later);
-    let mut waiting = Box::pin(later.register(orders("a").port(9090)));
-    for _ in 0..20 {
-        assert!(poll_once(&mut waiting).is_pending());
-        assert_eq!(within(later.instance("orders", "a")).await.unwrap().unwrap().port, Some(8080));
-    }
-    within(registration.unregister()).await.unwrap();
-    let registration = within(waiting).await.unwrap();
-    assert_eq!(within(later.instance("orders", "a")).await.unwrap().unwrap().port, Some(9090));
-    drop(registration);
 }
 
 #[tokio::test]

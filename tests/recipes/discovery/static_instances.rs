@@ -38,37 +38,28 @@ async fn a_static_instance_belongs_to_no_session() {
 }
 
 #[tokio::test]
-async fn a_static_instance_of_another_process_is_waited_for() {
-    let (server, [one, other]) = server_and_clients().await;
-    let zookeeper = bystander(&server).await;
-    let first = register(&one, 1).await;
-    let other = services(&other);
-    let mut waiting = Box::pin(other.register(described(2)));
-    for _ in 0..20 {
-        assert!(poll_once(&mut waiting).is_pending());
-        assert_eq!(found(&zookeeper).await, (1, 0));
+async fn an_instance_of_another_process_is_waited_for_and_left_alone() {
+    let cases = [(ServiceType::Dynamic, false), (ServiceType::Static, false), (ServiceType::Static, true)];
+    for (service_type, gives_up) in cases {
+        let (_server, [one, other], zookeeper) = server_clients_and_bystander().await;
+        let described = |port| orders("a").port(port).service_type(service_type);
+        let first = within(services(&one).register(described(1))).await.unwrap();
+        let services = services(&other);
+        let mut waiting = Box::pin(services.register(described(2)));
+        for _ in 0..20 {
+            assert!(poll_once(&mut waiting).is_pending());
+            assert_eq!(found(&zookeeper).await, (1, 0));
+        }
+        if gives_up {
+            drop(waiting);
+            within(other.close()).await;
+            assert_eq!(found(&zookeeper).await, (1, 0));
+        } else {
+            within(first.unregister()).await.unwrap();
+            let _second = within(waiting).await.unwrap();
+            assert_eq!(found(&zookeeper).await, (2, 0));
+        }
     }
-    within(first.unregister()).await.unwrap();
-    let second = within(waiting).await.unwrap();
-    assert_eq!(found(&zookeeper).await, (2, 0));
-    drop(second);
-}
-
-#[tokio::test]
-async fn who_has_only_waited_leaves_the_other_instance_alone() {
-    let (server, [one, other]) = server_and_clients().await;
-    let zookeeper = bystander(&server).await;
-    let first = register(&one, 1).await;
-    let services = services(&other);
-    let mut waiting = Box::pin(services.register(described(2)));
-    for _ in 0..20 {
-        assert!(poll_once(&mut waiting).is_pending());
-        found(&zookeeper).await;
-    }
-    drop(waiting);
-    within(other.close()).await;
-    assert_eq!(found(&zookeeper).await, (1, 0));
-    drop(first);
 }
 
 #[tokio::test]
@@ -85,26 +76,9 @@ async fn an_instance_that_is_described_the_same_is_taken_over() {
     assert_eq!(zookeeper.check_stat(PATH).await.unwrap(), None);
 }
 
-/// Curator can write `enabled` if it is true, too, and other writers leave out what is null.
-#[tokio::test]
-async fn what_is_absent_or_written_out_is_described_the_same() {
-    for more in [r#""sslPort":null,"uriSpec":null,"enabled":true"#, r#""more":1"#] {
-        let (_server, client, zookeeper) = server_client_and_bystander().await;
-        let left_behind = format!(
-            r#"{{"name":"orders","id":"a","address":"10.0.0.7","port":1,"serviceType":"STATIC",{more},
-            "payload":{{"@class":"com.acme.Weight","weight":3}},"registrationTimeUTC":5}}"#
-        );
-        create(&zookeeper, &[("a", &left_behind)]).await;
-        let registration = register(&client, 1).await;
-        assert_eq!(found(&zookeeper).await, (1, 0));
-        drop(registration);
-    }
-}
-
 #[tokio::test]
 async fn two_that_are_described_the_same_do_not_fight() {
-    let (server, [one, other]) = server_and_clients().await;
-    let zookeeper = bystander(&server).await;
+    let (_server, [one, other], zookeeper) = server_clients_and_bystander().await;
     let mut first = register(&one, 1).await;
     let mut second = register(&other, 1).await;
     assert_eq!(found(&zookeeper).await, (1, 0));
@@ -144,8 +118,7 @@ async fn own_writes_whose_replies_are_lost_are_known_again() {
     let mut registration = register(&client, 1).await;
     within(lost.happened()).await;
     let lost = proxy.intercept(Request::SetData, Fate::LoseReply);
-    let mut updating = Box::pin(registration.update(described(2)));
-    assert!(poll_once(&mut updating).is_pending());
+    let updating = begun(registration.update(described(2)));
     within(lost.happened()).await;
     drop(updating);
     within(registration.update(described(3))).await.unwrap();

@@ -98,8 +98,7 @@ async fn it_takes_few_requests() {
 // Curator rewrites the data at each reconnect, which wakes all watchers of all kept nodes.
 #[tokio::test]
 async fn a_reconnect_in_the_session_writes_nothing() {
-    let (server, proxy, client) = server_proxy_and_client().await;
-    let zookeeper = bystander(&server).await;
+    let (_server, proxy, client, zookeeper) = server_proxy_client_and_bystander().await;
     let node = ephemeral(&client, "one");
     within(node.wait_present()).await.unwrap();
     let before = stat(&zookeeper, PATH).await;
@@ -141,8 +140,7 @@ async fn someone_elses_node_is_left_alone() {
 
         let waiting = with(&client, PersistentNodeOptions::new().on_stranger(OnStranger::Wait));
         blocked(&mut waiting.watch_state()).await;
-        let mut present = Box::pin(waiting.wait_present());
-        assert!(poll_once(&mut present).is_pending());
+        let present = begun(waiting.wait_present());
         zookeeper.delete(PATH, None).await.unwrap();
         within(present).await.unwrap();
         assert_eq!(data(&zookeeper, PATH).await, "ours");
@@ -160,31 +158,6 @@ async fn a_client_keeps_one_node_at_a_path() {
     assert!(matches!(another, Err(Error::InvalidArgument { argument: "path", .. })));
     drop(node);
     within(ephemeral(&client, "two").wait_present()).await.unwrap();
-}
-
-// CURATOR-154, -241: data that are set while a create is in retry are lost.
-#[tokio::test]
-async fn the_newest_data_win_whatever_is_in_progress() {
-    let (server, proxy, client) = server_proxy_and_client().await;
-    let zookeeper = bystander(&server).await;
-    let held = proxy.intercept(Request::Create, Fate::HoldReply);
-    let node = ephemeral(&client, "0");
-    within(held.happened()).await;
-    let mut setting: Vec<_> = (1..=5).map(|i| Box::pin(node.set_data(i.to_string()))).collect();
-    for set in &mut setting {
-        assert!(poll_once(set).is_pending());
-    }
-    held.release();
-    for set in setting {
-        within(set).await.unwrap();
-    }
-    assert_eq!(data(&zookeeper, PATH).await, "5");
-
-    // Without a connection, and dropped: they are written nevertheless.
-    cut_off(&proxy);
-    assert!(poll_once(&mut Box::pin(node.set_data("6"))).is_pending());
-    mend(&proxy);
-    eventually("the data are written", async || (data(&zookeeper, PATH).await == "6").then_some(())).await;
 }
 
 #[tokio::test]
@@ -238,8 +211,7 @@ async fn a_persistent_node_stays_with_its_value() {
 // Curator repeats a refused create as fast as the servers answer, and says nothing.
 #[tokio::test]
 async fn what_blocks_it_is_shown_and_it_recovers() {
-    let (server, proxy, client) = server_proxy_and_client().await;
-    let zookeeper = bystander(&server).await;
+    let (_server, proxy, client, zookeeper) = server_proxy_client_and_bystander().await;
     let acl = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     let persistent = CreateMode::Persistent.with_acls(zk::Acls::new(&acl));
     zookeeper.create("/kept", b"", &persistent).await.unwrap();
@@ -305,7 +277,7 @@ async fn it_comes_back_with_the_servers_and_ends_with_the_client() {
 #[tokio::test]
 async fn threads_have_the_same() {
     let (_server, client, zookeeper) = server_client_and_bystander().await;
-    tokio::task::spawn_blocking(move || {
+    on_a_thread(move || {
         use zk_recipes::blocking;
         let client = blocking::Client::from(client);
         let node =
@@ -317,7 +289,6 @@ async fn threads_have_the_same() {
         assert!(states.blocking_changed().unwrap().unwrap().is_present());
         node.close().unwrap();
     })
-    .await
-    .unwrap();
+    .await;
     queue_of(&zookeeper, "/kept", 0).await;
 }

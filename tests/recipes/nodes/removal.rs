@@ -7,27 +7,6 @@ use tokio::net::{TcpSocket, TcpStream};
 
 use super::*;
 
-// The create found someone else's node, but the reply that says so was lost.
-#[tokio::test]
-async fn close_after_a_lost_create_leaves_a_strangers_persistent_node_alone() {
-    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    make_parent(&zookeeper).await;
-    for (theirs, is_written_to) in [("theirs", false), ("ours", true)] {
-        zookeeper.create(PATH, theirs.as_bytes(), &anyone(CreateMode::Persistent)).await.unwrap();
-        if is_written_to {
-            zookeeper.set_data(PATH, theirs.as_bytes(), None).await.unwrap();
-        }
-        let client = connect_through(&proxy).await;
-        let lost = proxy.intercept(Request::Create, Fate::LoseReply);
-        let node = start(&client, NodeMode::Persistent);
-        within(lost.happened()).await;
-        within(node.close()).await.unwrap();
-        assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some(theirs));
-        within(client.close()).await;
-        zookeeper.delete(PATH, None).await.unwrap();
-    }
-}
-
 // "Deletes the node, if it is there and ours": someone else has written right before a write, and the look after it was lost.
 #[tokio::test]
 async fn close_after_a_forestalled_write_and_a_lost_look_leaves_no_persistent_node() {
@@ -40,8 +19,7 @@ async fn close_after_a_forestalled_write_and_a_lost_look_leaves_no_persistent_no
     within(held.happened()).await;
     zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
     let lost = proxy.intercept(Request::Exists, Fate::LoseReply);
-    let mut closing = Box::pin(node.close());
-    assert!(poll_once(&mut closing).is_pending());
+    let closing = begun(node.close());
     held.release();
     within(lost.happened()).await;
     within(closing).await.unwrap();

@@ -2,34 +2,10 @@
 
 use super::*;
 
-// "A node that belongs to another session is never written to or deleted."
-#[tokio::test]
-async fn a_write_or_the_end_after_an_interruption_leaves_a_strangers_node_alone() {
-    for closes in [false, true] {
-        let (server, proxy, client) = server_proxy_and_client().await;
-        let zookeeper = bystander(&server).await;
-        let node = present(&client, NodeMode::Ephemeral).await;
-        cut_off(&proxy);
-        take_over(&zookeeper).await;
-        if closes {
-            let mut closing = Box::pin(node.close());
-            assert!(poll_once(&mut closing).is_pending());
-            mend(&proxy);
-            within(closing).await.unwrap();
-        } else {
-            assert!(poll_once(&mut Box::pin(node.set_data("ours, newer"))).is_pending());
-            mend(&proxy);
-            taken(&node).await;
-        }
-        assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("theirs"));
-    }
-}
-
 // The same promise, without any interruption: the write and the takeover pass each other.
 #[tokio::test]
 async fn set_data_at_the_time_of_a_takeover_leaves_a_strangers_node_alone() {
-    let (server, proxy, client) = server_proxy_and_client().await;
-    let zookeeper = bystander(&server).await;
+    let (_server, proxy, client, zookeeper) = server_proxy_client_and_bystander().await;
     let node = present(&client, NodeMode::Ephemeral).await;
     // Whatever comes from the server is late.
     let held = proxy.intercept(Request::GetChildren, Fate::HoldReply);
@@ -52,8 +28,7 @@ async fn set_data_at_the_time_of_a_takeover_leaves_a_strangers_node_alone() {
 // The same for a member: another process has taken the id.
 #[tokio::test]
 async fn who_leaves_a_group_does_not_evict_another() {
-    let (server, proxy) = server_and_proxy().await;
-    let (one, two) = (connect_through(&proxy).await, connect(&server).await);
+    let (server, proxy, one, two) = server_proxy_and_clients().await;
     let first = within(Group::new(&one, "/g").unwrap().join("a", "1")).await.unwrap();
     let group = Group::new(&two, "/g").unwrap();
     let waiting = tokio::spawn(async move { group.join_within("a", "2", BOUND).await });
@@ -66,8 +41,7 @@ async fn who_leaves_a_group_does_not_evict_another() {
     bystander(&server).await.delete("/g/a", None).await.unwrap();
     let second = within(waiting).await.unwrap().unwrap();
     let NodeState::Present { czxid, .. } = second.state() else { panic!("{:?}", second.state()) };
-    let mut leaving = Box::pin(first.leave());
-    assert!(poll_once(&mut leaving).is_pending());
+    let leaving = begun(first.leave());
     mend(&proxy);
     within(leaving).await.unwrap();
     let members = within(second.group().members()).await.unwrap();
@@ -91,8 +65,7 @@ async fn a_value_that_ends_at_once_leaves_the_persistent_node_of_a_stranger() {
         let options = PersistentNodeOptions::new().mode(NodeMode::Persistent);
         let node = PersistentNode::start(&client, path, "ours", options).unwrap();
         within(held.happened()).await;
-        let mut closing = Box::pin(node.close());
-        assert!(poll_once(&mut closing).is_pending());
+        let closing = begun(node.close());
         held.release();
         within(closing).await.unwrap();
         assert_eq!(data(&zookeeper, path).await.as_deref(), Some(has), "{path}");

@@ -399,7 +399,7 @@ async fn the_shortest_and_the_longest_ttl_are_accepted() {
 async fn threads_have_the_same() {
     let server = server().await;
     let client = connect(&server).await;
-    tokio::task::spawn_blocking(move || {
+    on_a_thread(move || {
         let client = blocking::Client::from(client);
         let options = PersistentTtlNodeOptions::new(LONG);
         let node = blocking::nodes::PersistentTtlNode::start(&client, PATH, "1", options).unwrap();
@@ -410,8 +410,7 @@ async fn threads_have_the_same() {
         assert!(node.state().is_present() && node.watch_state().get().is_present());
         node.close().unwrap();
     })
-    .await
-    .unwrap();
+    .await;
     assert_eq!(data(&bystander(&server).await, PATH).await.as_deref(), Some("2"));
 }
 

@@ -12,8 +12,7 @@ fn long(client: &zk_recipes::Client) -> DistributedAtomicLong {
 
 #[tokio::test]
 async fn a_number_is_eight_bytes_in_a_node() {
-    let (server, [one, other]) = server_and_clients().await;
-    let zookeeper = bystander(&server).await;
+    let (_server, [one, other], zookeeper) = server_clients_and_bystander().await;
     let (number, same) = (long(&one), long(&other));
     // A missing node counts as zero, and is not created by a read.
     assert_eq!(number.get().await, Ok(0));
@@ -110,60 +109,15 @@ async fn tasks_of_one_client_are_written_together() {
         };
         // While a write is under way, the others line up.
         let held = proxy.intercept(Request::SetData, Fate::HoldReply);
-        let mut first = Box::pin(add());
-        assert!(poll_once(&mut first).is_pending());
+        let first = begun(add());
         within(held.happened()).await;
-        let mut adding = Box::pin(try_join_all((0..tasks).map(|_| add())));
-        assert!(poll_once(&mut adding).is_pending());
+        let adding = begun(try_join_all((0..tasks).map(|_| add())));
         held.release();
         let previous = within(adding).await.unwrap();
         assert_eq!(within(first).await, Ok(1));
         assert_eq!(previous, (2..2 + tasks).collect::<Vec<_>>());
         assert_eq!(proxy.take_requests(), [Request::SetData; 2]);
     }
-}
-
-/// What is being written may not come about, so nothing is decided by it alone.
-#[tokio::test]
-async fn an_update_that_writes_nothing_has_seen_a_number_that_was_there() {
-    let (server, proxy) = server_and_proxy().await;
-    let number = long(&connect_through(&proxy).await);
-    let other = long(&connect(&server).await);
-    number.force_set(1).await.unwrap();
-    assert_eq!(number.increment().await, Ok(2));
-    other.force_set(50).await.unwrap();
-    let small = |old: i64| (old < 10).then_some(old * 2);
-    assert_eq!(number.fetch_update(small).await, Ok(Err(50)));
-    let held = proxy.intercept(Request::SetData, Fate::HoldReply);
-    let mut adding = Box::pin(number.fetch_add(-45));
-    assert!(poll_once(&mut adding).is_pending());
-    within(held.happened()).await;
-    // It is added to the number that was there.
-    let mut updating = Box::pin(number.fetch_update(small));
-    assert!(poll_once(&mut updating).is_pending());
-    held.release();
-    assert_eq!(within(adding).await, Ok(50));
-    assert_eq!(within(updating).await, Ok(Ok(5)));
-}
-
-#[tokio::test]
-async fn a_caller_that_vanishes_takes_only_itself_along() {
-    let (_server, proxy) = server_and_proxy().await;
-    let number = long(&connect_through(&proxy).await);
-    number.increment().await.unwrap();
-    let held = proxy.intercept(Request::SetData, Fate::HoldReply);
-    let mut sent = Box::pin(number.fetch_add(10));
-    assert!(poll_once(&mut sent).is_pending());
-    within(held.happened()).await;
-    let mut stays = Box::pin(number.fetch_add(100));
-    let mut vanishes = Box::pin(number.fetch_add(1000));
-    assert!(poll_once(&mut vanishes).is_pending());
-    assert!(poll_once(&mut stays).is_pending());
-    // One was sent and may be done; the other was not.
-    drop((sent, vanishes));
-    held.release();
-    assert_eq!(within(stays).await, Ok(11));
-    assert_eq!(number.get().await, Ok(111));
 }
 
 #[tokio::test]

@@ -15,8 +15,7 @@ async fn a_lost_request_is_repeated_and_a_lost_reply_is_told() {
 
     // All that are written together are told; who has written nothing is answered.
     let held = proxy.intercept(Request::SetData, Fate::HoldReply);
-    let mut first = Box::pin(number.increment());
-    assert!(poll_once(&mut first).is_pending());
+    let first = begun(number.increment());
     within(held.happened()).await;
     let mut batch = Box::pin(join_all([number.fetch_add(10), number.fetch_add(20)]));
     let mut other = Box::pin(number.compare_exchange(-1, 0));
@@ -40,25 +39,6 @@ async fn a_create_whose_reply_is_lost_counts_once() {
     assert_eq!(within(number.increment()).await, Ok(1));
     within(lost.happened()).await;
     assert_eq!(number.get().await, Ok(1));
-}
-
-/// Between its read and its write another one is always ahead, until its time is over.
-#[tokio::test]
-async fn a_call_ends_when_its_time_is_over() {
-    let (server, proxy) = server_and_proxy().await;
-    let rival = DistributedAtomicLong::new(&connect(&server).await, PATH).unwrap();
-    rival.force_set(0).await.unwrap();
-    let options = AtomicOptions::new().timeout(Duration::ZERO);
-    let number = DistributedAtomicLong::new(&connect_through(&proxy).await, PATH).unwrap();
-    let number = number.with_options(&options).unwrap();
-    let held = proxy.intercept(Request::GetData, Fate::HoldReply);
-    let adding = tokio::spawn(async move { number.increment().await });
-    within(held.happened()).await;
-    rival.force_set(7).await.unwrap();
-    held.release();
-    let outcome = within(adding).await.unwrap();
-    assert!(matches!(outcome, Err(Error::Contended { .. })), "{outcome:?}");
-    assert_eq!(rival.get().await, Ok(7));
 }
 
 /// Somebody may take what was created before the reply is missed.
@@ -107,12 +87,10 @@ async fn no_error_is_told_that_is_older_than_the_call() {
     number.force_set(5).await.unwrap();
     zookeeper.set_data(PATH, b"seven", None).await.unwrap();
     let held = proxy.intercept(Request::GetData, Fate::HoldReply);
-    let mut early = Box::pin(number.increment());
-    assert!(poll_once(&mut early).is_pending());
+    let early = begun(number.increment());
     within(held.happened()).await;
     zookeeper.set_data(PATH, &5_i64.to_be_bytes(), None).await.unwrap();
-    let mut late = Box::pin(number.increment());
-    assert!(poll_once(&mut late).is_pending());
+    let late = begun(number.increment());
     held.release();
     let (early, late) = within(join(early, late)).await;
     assert!(matches!(early, Err(Error::NotANumber { .. })), "{early:?}");

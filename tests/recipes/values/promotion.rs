@@ -90,8 +90,7 @@ async fn a_wait_for_the_lock_ends_with_the_time_of_the_call() {
 
 #[tokio::test]
 async fn the_error_of_a_lock_is_for_those_who_ask_for_it() {
-    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, client, zookeeper) = server_proxy_client_and_bystander().await;
     long(&client).force_set(0).await.unwrap();
     let readable = CreateMode::Persistent.with_acls(zk::Acls::anyone_read());
     zookeeper.create("/forbidden", b"", &readable).await.unwrap();
@@ -108,8 +107,7 @@ async fn the_error_of_a_lock_is_for_those_who_ask_for_it() {
 
 #[tokio::test]
 async fn no_client_waits_for_a_lock_that_it_holds_itself() {
-    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    let client = connect_through(&proxy).await;
+    let (_server, proxy, client, zookeeper) = server_proxy_client_and_bystander().await;
     long(&client).force_set(0).await.unwrap();
     let number = long(&client).with_options(&longest().promoted_to_lock(LOCK)).unwrap();
     proxy.set_traffic(Traffic::pass().delay(ms(10)));

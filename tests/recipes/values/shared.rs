@@ -6,8 +6,7 @@ const PATH: &str = "/values/deep/down/a";
 
 #[tokio::test]
 async fn a_value_is_the_data_of_a_node() {
-    let (server, [one, other]) = server_and_clients().await;
-    let zookeeper = bystander(&server).await;
+    let (_server, [one, other], zookeeper) = server_clients_and_bystander().await;
     let value = SharedValue::new(&one, PATH, "seed").unwrap();
     assert_eq!(zookeeper.check_stat(PATH).await, Ok(None), "nothing is sent before it is needed");
     assert_eq!(value.get().await.unwrap(), b"seed");

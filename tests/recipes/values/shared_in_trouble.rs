@@ -46,35 +46,6 @@ async fn a_lost_reply_is_never_an_answer() {
     assert_eq!(count.get().await, Ok(1));
 }
 
-/// What is at the next version shows that ours was not done.
-#[tokio::test]
-async fn another_write_settles_a_lost_one() {
-    let (_server, proxy, value, zookeeper) = stage().await;
-    let seen = value.get_versioned().await.unwrap();
-    let lost = proxy.intercept(Request::SetData, Fate::LoseRequest);
-    let writing = tokio::spawn({
-        let value = value.clone();
-        async move { value.compare_and_set(&seen, "ours").await }
-    });
-    proxy.refuse_connections(true).unwrap();
-    within(lost.happened()).await;
-    zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
-    mend(&proxy);
-    let current = within(writing).await.unwrap().unwrap().unwrap_err();
-    assert_eq!(current.value(), b"theirs");
-
-    // Two of them do not.
-    let lost = proxy.intercept(Request::SetData, Fate::LoseRequest);
-    let writing = tokio::spawn(async move { value.compare_and_set(&current, "ours").await });
-    proxy.refuse_connections(true).unwrap();
-    within(lost.happened()).await;
-    zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
-    zookeeper.set_data(PATH, b"theirs again", None).await.unwrap();
-    mend(&proxy);
-    let error = within(writing).await.unwrap().unwrap_err();
-    assert!(matches!(error, Error::WriteOutcomeUnknown { .. }), "{error}");
-}
-
 #[tokio::test]
 async fn a_write_outlives_its_session() {
     let (_server, client) = server_and_client().await;
