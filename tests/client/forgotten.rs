@@ -2,8 +2,6 @@
 
 use crate::prelude::*;
 use crate::support::kinds::*;
-use zk_recipes::cache::{Cache, CacheOptions, CacheState};
-use zk_recipes::nodes::{PersistentNode, PersistentNodeOptions};
 
 /// Nothing in these tests may end by it.
 pub(super) const SESSION: Duration = secs(600);
@@ -18,10 +16,6 @@ fn forgetful() -> MemoryServer {
 
 async fn client_of(server: &MemoryServer) -> Client {
     builder().session_timeout(SESSION).connect(&server.connect_string()).await.unwrap()
-}
-
-async fn clients_of<const N: usize>(server: &MemoryServer) -> [Client; N] {
-    join_all((0..N).map(|_| client_of(server))).await.try_into().unwrap()
 }
 
 pub(super) async fn bystander_at(servers: &str) -> zk::Client {
@@ -62,103 +56,6 @@ async fn others_wait_for_the_end(server: &MemoryServer, session: i64, rival: &Cl
         let rival = kind.rival(rival);
         within(rival.acquire()).await.unwrap().release().await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn every_lock_is_lost_at_once_with_its_session() {
-    let server = forgetful();
-    let [holder, rival] = clients_of(&server).await;
-    let old = session_id(&holder).await;
-    let guards = hold_all(&holder).await;
-    let semaphore = Semaphore::new(&holder, "/semaphore", 1).unwrap();
-    let permit = semaphore.acquire().await.unwrap();
-
-    server.drop_connections();
-    for guard in guards.iter().chain([&permit]) {
-        assert_eq!(within(guard.lost()).await, LossReason::Expired);
-        assert!(!guard.is_valid());
-    }
-    // The servers have the old session as long as its timeout lasts, so nobody else holds.
-    let anew = within(session_id(&holder)).await;
-    assert_ne!(anew, old);
-    others_wait_for_the_end(&server, old, &rival).await;
-    assert!(guards.iter().all(|guard| !guard.is_valid()));
-    assert_eq!(session_id(&holder).await, anew, "the first session that it got serves it");
-}
-
-#[tokio::test]
-async fn a_waiter_joins_again_with_its_new_session() {
-    let server = forgetful();
-    let [holder, waiter] = clients_of(&server).await;
-    let olds = [session_id(&holder).await, session_id(&waiter).await];
-    let guard = mutex(&holder).acquire().await.unwrap();
-    let waiting = acquire_in_task(&mutex(&waiter));
-    let zookeeper = bystander_of(&server).await;
-    queue_of(&zookeeper, "/locks/a", 2).await;
-
-    server.drop_connections();
-    within(guard.lost()).await;
-    let zookeeper = bystander_of(&server).await;
-    queue_of(&zookeeper, "/locks/a", 3).await;
-    assert!(!waiting.is_finished());
-    for old in olds {
-        server.kill_session(old).await.unwrap();
-    }
-    let next = within(waiting).await.unwrap().unwrap();
-    assert!(next.is_valid() && !guard.is_valid());
-}
-
-#[tokio::test]
-async fn a_leader_resigns_at_once() {
-    let server = forgetful();
-    let client = client_of(&server).await;
-    let old = session_id(&client).await;
-    let latch = LeaderLatch::start(&client, "/leader", LeaderOptions::new()).unwrap();
-    let term = within(latch.await_leadership()).await.unwrap();
-
-    server.drop_connections();
-    assert_eq!(within(term.lost()).await, LossReason::Expired);
-    assert!(!latch.has_leadership());
-    server.kill_session(old).await.unwrap();
-    let next = within(latch.await_leadership()).await.unwrap();
-    assert!(next.fencing_token() > term.fencing_token());
-    assert!(!term.is_valid());
-}
-
-#[tokio::test]
-async fn a_kept_node_is_made_again_for_the_new_session() {
-    let server = forgetful();
-    let client = client_of(&server).await;
-    let node = PersistentNode::start(&client, "/kept", "here", PersistentNodeOptions::new()).unwrap();
-    within(node.wait_present()).await.unwrap();
-
-    server.drop_connections();
-    let zookeeper = bystander_of(&server).await;
-    eventually("the node belongs to the new session", || async {
-        let owner = zookeeper.check_stat("/kept").await.unwrap()?.ephemeral_owner;
-        let session = client.zookeeper().await.ok()?.session_id().0;
-        (owner == session && node.state().is_present()).then_some(())
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_cache_is_current_again() {
-    let server = forgetful();
-    let zookeeper = bystander_of(&server).await;
-    let persistent = anyone(CreateMode::Persistent);
-    zookeeper.create("/settings", b"one", &persistent).await.unwrap();
-    let client = client_of(&server).await;
-    let cache = Cache::new(&client, "/settings", CacheOptions::node()).unwrap();
-    assert_eq!(within(cache.wait_loaded()).await.unwrap().data("/settings"), Some(&b"one"[..]));
-    let mut states = cache.watch_state();
-
-    server.drop_connections();
-    within(states.wait_for(|state| matches!(state, CacheState::Stale { .. }))).await.unwrap();
-    let zookeeper = bystander_of(&server).await;
-    within(states.wait_for(CacheState::is_current)).await.unwrap();
-    zookeeper.set_data("/settings", b"two", None).await.unwrap();
-    within(cache.wait_until(|now| now.data("/settings") == Some(&b"two"[..]))).await.unwrap();
 }
 
 /// No session is left that nobody uses.
@@ -211,10 +108,7 @@ async fn a_session_that_was_replaced_before_it_was_adopted_grants_nothing() {
         let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
         within(kind.unlimited(&client).acquire()).await.unwrap_err();
         assert_eq!(client.watch_connection().get(), ConnectionState::Lost);
-        eventually("its nodes are deleted", || async {
-            ephemerals_below(&zookeeper, "/locks").await.is_empty().then_some(())
-        })
-        .await;
+        no_ephemerals_below(&zookeeper, "/locks").await;
     }
 }
 

@@ -133,9 +133,6 @@ async fn the_old_session_is_ended_though_the_client_closes() {
         assert_eq!(within(guard.lost()).await, LossReason::Expired);
         within(client.close()).await;
         let bystander = bystander_at(&server.connect_string()).await;
-        eventually("its node is gone", || async {
-            ephemerals_below(&bystander, "/locks").await.is_empty().then_some(())
-        })
-        .await;
+        no_ephemerals_below(&bystander, "/locks").await;
     }
 }

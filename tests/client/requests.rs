@@ -34,28 +34,20 @@ async fn requests_per_operation_as_counted_by_the_server() {
     }
 }
 
-/// The requests of one client, as a proxy before the server sees them.
-struct Observed {
-    server: PooledServer,
-    proxy: FaultProxy,
-    mutex: InterProcessMutex,
-    other: InterProcessMutex,
-}
-
-async fn observed() -> Observed {
+/// A server, a proxy before it, a client's lock behind that, and one of another client.
+async fn observed() -> (PooledServer, FaultProxy, InterProcessMutex, InterProcessMutex) {
     let (server, proxy, _) = server_with_proxy().await;
     let client = Client::builder().session_timeout(SESSION).connect(&proxy.connect_string()).await.unwrap();
-    let mutex = mutex(&client);
-    let other = crate::support::mutex(&connect(&server).await);
+    let other = mutex(&connect(&server).await);
     // The path is there, but new to the client.
-    other.acquire().await.unwrap().release().await.unwrap();
+    visit(&other, 1).await;
     proxy.take_requests();
-    Observed { server, proxy, mutex, other }
+    (server, proxy, mutex(&client), other)
 }
 
 #[tokio::test]
 async fn create_and_list_are_sent_back_to_back() {
-    let Observed { server: _server, proxy, mutex, .. } = observed().await;
+    let (_server, proxy, mutex, _) = observed().await;
     proxy.set_traffic(Traffic::black_hole_to_client());
     let acquiring = acquire_in_task(&mutex);
     until("both requests are sent before any reply", || proxy.requests_seen() == 2).await;
@@ -69,7 +61,7 @@ async fn create_and_list_are_sent_back_to_back() {
 
 #[tokio::test]
 async fn a_failed_try_sets_no_watch() {
-    let Observed { server, proxy, mutex, other } = observed().await;
+    let (server, proxy, mutex, other) = observed().await;
     let holder = other.acquire().await.unwrap();
     assert!(mutex.try_acquire().await.unwrap().is_none());
     assert_eq!(proxy.take_requests(), [Request::Create, Request::GetChildren, Request::Delete]);
@@ -92,10 +84,8 @@ async fn an_adopted_session_is_valid_from_its_first_answer() {
 
 #[tokio::test]
 async fn a_release_lets_the_next_in_the_line_in_before_the_server_answers() {
-    let Observed { server, proxy, mutex, .. } = observed().await;
-    for _ in 0..2 {
-        mutex.acquire().await.unwrap().release().await.unwrap();
-    }
+    let (server, proxy, mutex, _) = observed().await;
+    visit(&mutex, 2).await;
     let holder = mutex.acquire().await.unwrap();
     let waiter = acquire_in_task(&mutex);
     watches_of(&server, 1).await;
@@ -112,11 +102,9 @@ async fn a_release_lets_the_next_in_the_line_in_before_the_server_answers() {
 
 #[tokio::test]
 async fn what_a_lock_object_watches_ends_with_it() {
-    let Observed { server, proxy: _proxy, mutex, .. } = observed().await;
-    for _ in 0..3 {
-        mutex.acquire().await.unwrap().release().await.unwrap();
-    }
+    let (server, _proxy, mutex, _) = observed().await;
+    visit(&mutex, 3).await;
     assert_eq!(server.watch_count().await.unwrap(), 1, "of its path");
     drop(mutex);
-    eventually("none is left", async || (server.watch_count().await.unwrap() == 0).then_some(())).await;
+    all_watches(&server, 0).await;
 }

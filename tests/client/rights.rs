@@ -3,11 +3,6 @@
 use crate::prelude::*;
 use crate::support::kinds::*;
 
-/// What only Alice may do, whose password is "secret": the server keeps base64(sha1("alice:secret")).
-fn only_alice(permission: Permission) -> Acl {
-    Acl::new(permission, AuthId::new("digest", "alice:aYXlLOpEooaV1cRAvUL1fp9Qt7E="))
-}
-
 fn all_but(missing: Permission) -> Permission {
     let all = [Permission::READ, Permission::WRITE, Permission::CREATE, Permission::DELETE];
     all.into_iter().filter(|right| *right != missing).fold(Permission::NONE, |rights, right| rights | right)
@@ -63,10 +58,7 @@ impl Scene {
         assert!(!error.is_retryable() && error.to_string().contains("lack a permission"), "{error}");
         let requests = self.proxy.take_requests();
         assert!(requests.len() < 20, "{what}: {requests:?}");
-        eventually(&format!("nothing is left: {what}"), async || {
-            ephemerals_below(&self.alice, "/locks").await.is_empty().then_some(())
-        })
-        .await;
+        no_ephemerals_below(&self.alice, "/locks").await;
         watches_of(&self.server, 0).await;
     }
 }

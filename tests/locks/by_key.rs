@@ -4,7 +4,6 @@ use crate::prelude::*;
 use std::collections::HashSet;
 use std::fmt::Display;
 
-use crate::support::alone::is_alone;
 use crate::support::kinds::Lock;
 
 const BASE: &str = "/locks/orders";
@@ -123,27 +122,9 @@ async fn what_was_made_otherwise_is_another_party() {
 async fn two_kinds_of_lock_of_one_key_are_refused() {
     let (_, [client]) = sandbox_with_clients().await;
     let locks = locks(&client);
-    let kinds: [fn(&Locks, &str) -> Lock; 4] = [
-        |locks, key| Arc::new(locks.mutex(key).unwrap()),
-        |locks, key| Arc::new(locks.read_write(key).unwrap().read().clone()),
-        |locks, key| Arc::new(locks.semaphore(key, 2).unwrap()),
-        |locks, key| Arc::new(locks.semaphore_mutex(key).unwrap()),
-    ];
-    for (one, first) in kinds.iter().enumerate() {
-        for (other, second) in
-            kinds.iter().enumerate().filter(|(other, _)| (one < 2 || *other < 2) && *other != one)
-        {
-            let key = format!("{one} {other}");
-            let guard = first(&locks, &key).acquire().await.unwrap();
-            let second = second(&locks, &key);
-            let error = within(second.acquire()).await.unwrap_err();
-            assert!(matches!(error, Error::KindConflict { .. }), "{key}, the same owner: {error}");
-            let error =
-                within(tokio::spawn(async move { second.acquire().await })).await.unwrap().unwrap_err();
-            assert!(matches!(error, Error::KindConflict { .. }), "{key}, another owner: {error}");
-            guard.release().await.unwrap();
-        }
-    }
+    let _guard = locks.mutex("a").unwrap().acquire().await.unwrap();
+    let error = within(locks.read_write("a").unwrap().read().acquire()).await.unwrap_err();
+    assert!(matches!(error, Error::KindConflict { .. }), "{error}");
     // A semaphore with one permit and a `SemaphoreMutex` are the same, but not one with two.
     let permit = locks.semaphore("permits", 2).unwrap();
     let error = locks.semaphore_mutex("permits").unwrap_err();
@@ -163,67 +144,6 @@ async fn several_keys_are_locked_at_once_and_asked_for_by_their_paths() {
     within(guard.revoke_requested()).await.unwrap();
     operate::force_release(&client, &locks.path_of("b/2")).await.unwrap();
     within(guard.lost()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_held_lock_is_found_while_others_come_and_go() {
-    let (sandbox, [client]) = sandbox_with_clients().await;
-    let locks = locks(&client);
-    let is_over = Arc::new(AtomicBool::new(false));
-    let churn = {
-        let (locks, is_over) = (locks.clone(), is_over.clone());
-        std::thread::spawn(move || {
-            while !is_over.load(SeqCst) {
-                drop([0, 1, 0, 1].map(|key| locks.mutex(key).unwrap()));
-                std::thread::yield_now();
-            }
-        })
-    };
-    // Two for each key, of whom one mostly waits.
-    let tasks = [0, 1, 0, 1].map(|key| {
-        let locks = locks.clone();
-        tokio::spawn(async move {
-            for _ in 0..50 {
-                let owner = Owner::new();
-                let guard = within(held(&locks, key, &owner)).await;
-                for _ in 0..100 {
-                    assert!(locks.mutex(key).unwrap().is_owned_by(&owner));
-                }
-                assert_eq!(held(&locks, key, &owner).await.hold_count(), 2);
-                drop(guard);
-                assert!(!locks.mutex(key).unwrap().is_owned_by(&owner));
-            }
-        })
-    });
-    for task in tasks {
-        task.await.unwrap();
-    }
-    is_over.store(true, SeqCst);
-    churn.join().unwrap();
-    sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn an_owner_that_waits_enters_when_it_comes_to_hold_elsewhere() {
-    let (sandbox, [client]) = sandbox_with_clients().await;
-    let locks = locks(&client);
-    let (holder, owner) = (Owner::new(), Owner::new());
-    let guard = held(&locks, "a", &holder).await;
-    // Two requests of one owner, which know nothing of each other.
-    let waiting = [(); 2].map(|()| {
-        let (locks, owner) = (locks.clone(), owner.clone());
-        tokio::spawn(async move { held(&locks, "a", &owner).await })
-    });
-    eventually("both wait", || async {
-        (locks.mutex("a").unwrap().participants().await.unwrap().len() == 3).then_some(())
-    })
-    .await;
-    guard.release().await.unwrap();
-    let [one, two] = waiting;
-    let guards = [within(one).await.unwrap(), within(two).await.unwrap()];
-    assert_eq!(guards[0].node_path(), guards[1].node_path());
-    drop(guards);
-    sandbox.assert_nothing_left().await;
 }
 
 #[tokio::test]
@@ -249,75 +169,4 @@ async fn what_is_known_of_a_queue_is_kept_for_as_long_as_it_is_held() {
     assert_eq!(requests.iter().filter(|request| **request == Request::GetData).count(), 1, "{requests:?}");
     drop(guard);
     drop(within(waiter).await.unwrap());
-}
-
-#[tokio::test]
-async fn hundreds_of_keys_leave_no_watch_behind() {
-    // Their nodes stay: a watch on one would end with it.
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
-    use_keys(&locks(&client), 400).await;
-    eventually("no watch is left", || async { (server.watch_count().await.unwrap() == 0).then_some(()) })
-        .await;
-    assert_eq!(children(&zookeeper, BASE).await.len(), 400);
-    assert_eq!(ephemerals_below(&zookeeper, BASE).await, []);
-}
-
-#[tokio::test]
-async fn the_servers_remove_the_nodes_of_keys() {
-    let server = Server::builder().container_check_interval(ms(50));
-    let server = server.start().await.unwrap();
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
-    use_keys(&locks(&client), 50).await;
-    eventually("no node is left", || async { nodes_below(&zookeeper, BASE).await.is_empty().then_some(()) })
-        .await;
-}
-
-/// Acquires and releases the lock of each of so many keys, alone, again, and by one that waits for another.
-async fn use_keys(locks: &Locks, count: usize) {
-    let keys: Vec<String> = (0..count).map(|key| format!("order/{key}")).collect();
-    for some in keys.chunks(100) {
-        join_all(some.iter().map(|key| async move {
-            let mutex = locks.mutex(key).unwrap();
-            // The second time the path is watched, for as long as the client has a use for the queue.
-            for _ in 0..2 {
-                mutex.owned_by(&Owner::new()).acquire().await.unwrap().release().await.unwrap();
-            }
-            let guard = held(locks, key, &Owner::new()).await;
-            drop(mutex);
-            tokio::join!(async { drop(held(locks, key, &Owner::new()).await) }, async { drop(guard) });
-        }))
-        .await;
-    }
-}
-
-#[test]
-fn a_hundred_thousand_keys_take_no_memory() {
-    if !is_alone("locks::by_key::a_hundred_thousand_keys_take_no_memory") {
-        return;
-    }
-    let Ok(_) = std::fs::metadata("/proc/self/statm") else { return };
-    // Nobody is there.
-    let client = Client::connect_lazily("127.0.0.1:1").unwrap();
-    let locks = locks(&client);
-    let make = |keys: std::ops::Range<u32>| {
-        for key in keys {
-            match key % 10 {
-                0 => drop(locks.read_write(key).unwrap()),
-                1 => drop(locks.semaphore(key, 3).unwrap()),
-                _ => drop(locks.mutex(key).unwrap()),
-            }
-        }
-    };
-    make(0..10_000);
-    let before = resident_pages();
-    make(10_000..110_000);
-    let grown = resident_pages().saturating_sub(before) * 4096;
-    // Less than ten bytes for each key, which is less than anything that might be kept of it.
-    assert!(grown < 1_000_000, "it has grown by {grown} bytes");
-}
-
-fn resident_pages() -> usize {
-    let statm = std::fs::read_to_string("/proc/self/statm").unwrap();
-    statm.split_whitespace().nth(1).unwrap().parse().unwrap()
 }

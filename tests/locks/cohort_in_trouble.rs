@@ -3,7 +3,7 @@
 use crate::prelude::*;
 use std::task::Poll;
 
-use crate::locks::cohort::{PATH, alone, in_line, is_up_to_date, selfish};
+use crate::locks::cohort::{PATH, alone, in_line, is_up_to_date, plain, selfish};
 
 fn with(client: &Client, options: LockOptions) -> InterProcessMutex {
     mutex(client).with_options(options).unwrap()
@@ -19,7 +19,7 @@ async fn a_node_that_is_gone_is_not_handed_on() {
         let guard = alone(&server, &client, &mutex).await;
         let line = [in_line(&mutex), in_line(&mutex)];
         zookeeper.delete(guard.node_path(), None).await.unwrap();
-        let stranger = within(mutex_of(&other).acquire()).await.unwrap();
+        let stranger = within(plain(&other).acquire()).await.unwrap();
         is_up_to_date(&client).await;
         let released = guard.release().await;
         for mut next in line {
@@ -31,10 +31,6 @@ async fn a_node_that_is_gone_is_not_handed_on() {
         drop(stranger);
         queue_of(&zookeeper, PATH, 0).await;
     }
-}
-
-fn mutex_of(client: &Client) -> InterProcessMutex {
-    mutex(client)
 }
 
 /// All lock objects are dropped, and the client is closed, while no one in line is polled: behind a hold that is released,
@@ -49,7 +45,7 @@ async fn closing_while_the_next_is_not_polled() {
         let mutex = selfish(&client);
         let is_foreign = number % 4 == 3;
         let guard = match is_foreign {
-            true => mutex_of(&other).acquire().await.unwrap(),
+            true => plain(&other).acquire().await.unwrap(),
             false => alone(&server, &client, &mutex).await,
         };
         let line: Vec<_> = (0..100).map(|_| in_line(&mutex)).collect();
@@ -100,7 +96,7 @@ async fn tokens_and_turns_grow_after_a_forced_release() {
         let guard = alone(&server, &client, &mutex).await;
         let next = in_line(&mutex);
         operate::force_release(&operator, PATH).await.unwrap();
-        let stranger = within(mutex_of(&other).acquire()).await.unwrap();
+        let stranger = within(plain(&other).acquire()).await.unwrap();
         let between = (stranger.fencing_token(), stranger.turn());
         // The stranger's hold is over, and the client has been told of everything.
         stranger.release().await.unwrap();
@@ -115,7 +111,7 @@ async fn tokens_and_turns_grow_after_a_forced_release() {
 #[tokio::test]
 async fn a_release_tells_of_a_deleted_node_as_without_a_cohort() {
     let (server, zookeeper, [client]) = server_with_clients_here().await;
-    let guard = mutex_of(&client).acquire().await.unwrap();
+    let guard = plain(&client).acquire().await.unwrap();
     zookeeper.delete(guard.node_path(), None).await.unwrap();
     let plain = guard.release().await;
     let mutex = selfish(&client);
@@ -140,7 +136,7 @@ async fn behind_strangers_that_may_not_be_read() {
     let comer = connect(&server).await;
     for number in 0..20 {
         let a = with(&one, LockOptions::new().cohort(3)).acquire().await.unwrap();
-        let b = mutex_of(&two).enqueue().await.unwrap();
+        let b = plain(&two).enqueue().await.unwrap();
         let waiters: Vec<_> = (0..3)
             .map(|_| {
                 let mutex = with(&client, LockOptions::new().cohort(3));
@@ -148,7 +144,7 @@ async fn behind_strangers_that_may_not_be_read() {
             })
             .collect();
         queue_of(&zookeeper, PATH, 3).await;
-        let come = mutex_of(&comer).enqueue().await.unwrap();
+        let come = plain(&comer).enqueue().await.unwrap();
         drop(come);
         let next = with(&one, LockOptions::new().cohort(3));
         let next = tokio::spawn(async move { next.acquire().await.unwrap().release().await });

@@ -29,13 +29,9 @@ async fn a_hold_that_is_over_leaves_no_warning_to_come() {
     let lock = |path, options| InterProcessMutex::new(&client, path).unwrap().with_options(options).unwrap();
     let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
     for mutex in [lock("/plain", options.clone()), lock("/lingers", options.linger(LONG))] {
-        for _ in 0..3 {
-            mutex.acquire().await.unwrap().release().await.unwrap();
-        }
+        visit(&mutex, 3).await;
         let before = alive();
-        for _ in 0..500 {
-            mutex.acquire().await.unwrap().release().await.unwrap();
-        }
+        visit(&mutex, 500).await;
         let few = || async { (alive() <= before + 10).then_some(()) };
         eventually("no task is left of the holds", few).await;
     }

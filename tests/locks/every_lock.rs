@@ -31,15 +31,14 @@ impl Kind {
 }
 
 /// A server, clients, and a bystander who looks.
-struct Scene {
+pub(crate) struct Scene {
     server: PooledServer,
     zookeeper: zk::Client,
     clients: [Client; 5],
 }
 
 impl Scene {
-    async fn start() -> Self {
-        let server = empty_server().await;
+    pub(crate) async fn on(server: PooledServer) -> Self {
         let bystander = zk::Client::connector().with_session_timeout(secs(40));
         let zookeeper = bystander.connect(&server.connect_string()).await.unwrap();
         let clients = connect_many(&server).await;
@@ -65,27 +64,15 @@ impl Scene {
         watches_of(&self.server, waiters).await;
     }
 
-    async fn assert_nothing_left(&self, kind: Kind) {
+    pub(crate) async fn assert_nothing_left(&self, kind: Kind) {
         self.nodes_are(kind, &[]).await;
         self.parked(0).await;
-    }
-
-    /// Takes what keeps the lock out, and waits until it has made way at the gate of a semaphore, which its acquire does
-    /// not wait for.
-    async fn occupy(&self, kind: Kind, client: &Client) -> Vec<LockGuard> {
-        let held = kind.occupy(client).await;
-        let session = session_id(client).await;
-        let parts = held.iter().flat_map(parts);
-        let mut nodes: Vec<_> = parts.map(|part| (part.node_path().to_owned(), session)).collect();
-        nodes.sort();
-        self.nodes_are(kind, &nodes).await;
-        held
     }
 }
 
 /// Checks one kind after the other on one server, and tells which one it was that failed.
 async fn each_kind(behaviour: impl AsyncFn(&Scene, Kind)) {
-    let scene = Scene::start().await;
+    let scene = Scene::on(empty_server().await).await;
     for kind in Kind::ALL {
         let checked = async {
             behaviour(&scene, kind).await;
@@ -106,10 +93,6 @@ fn parts(guard: &LockGuard) -> &[LockGuard] {
 /// Acquires in a task of its own.
 fn waiter(lock: Lock) -> JoinHandle<Result<LockGuard>> {
     tokio::spawn(async move { lock.acquire().await })
-}
-
-async fn granted(waiter: JoinHandle<Result<LockGuard>>) -> LockGuard {
-    within(waiter).await.unwrap().unwrap()
 }
 
 async fn release(guards: impl IntoIterator<Item = LockGuard>) {
@@ -160,7 +143,7 @@ async fn excludes_clients_and_tasks() {
     each_kind(compete).await;
 }
 
-async fn compete(scene: &Scene, kind: Kind) {
+pub(crate) async fn compete(scene: &Scene, kind: Kind) {
     let rounds = repeats(30);
     let rooms = Arc::new(Rooms::default());
     let (share, share_of_others) = kind.shares();
@@ -198,71 +181,30 @@ async fn compete(scene: &Scene, kind: Kind) {
 
 #[tokio::test]
 async fn first_come_first_served() {
-    each_kind(async |scene: &Scene, kind: Kind| {
-        let [holder, clients @ ..] = &scene.clients;
-        let held = kind.occupy(holder).await;
-        let (granted, mut order) = mpsc::unbounded_channel();
-        let mut waiters = JoinSet::new();
-        for (number, client) in clients.iter().enumerate() {
-            let (client, granted) = (client.clone(), granted.clone());
-            waiters.spawn(async move {
-                // Those who would get in together have one between them who keeps the next one out.
-                let keeps_out = kind.is_shared() && number % 2 == 1;
-                let guards =
-                    if keeps_out { kind.take_all(client).await } else { take(kind.lock(&client)).await };
-                granted.send(number).unwrap();
-                release(guards).await;
-            });
-            scene.parked(number as u64 + 1).await;
-        }
-        release(held).await;
-        within(waiters.join_all()).await;
-        for number in 0..clients.len() {
-            assert_eq!(order.recv().await, Some(number));
-        }
-    })
-    .await;
+    each_kind(come_in_order).await;
 }
 
-#[tokio::test]
-async fn a_failed_try_leaves_the_queue_as_it_was() {
-    each_kind(async |scene: &Scene, kind: Kind| {
-        let [holder, other, next, ..] = &scene.clients;
-        let lock = kind.lock(other);
-        let held = scene.occupy(kind, holder).await;
-        let mut waiting = None;
-        for waiters in 0..2 {
-            if waiters == 1 {
-                waiting = Some(waiter(kind.lock(next)));
-                scene.parked(1).await;
-            }
-            let before = scene.nodes(kind).await;
-            for within in [None, Some(Duration::ZERO), Some(ms(200))] {
-                let outcome = answered(async || {
-                    let outcome = match within {
-                        None => lock.try_acquire().await,
-                        Some(within) => lock.try_acquire_for(within).await,
-                    };
-                    if outcome.is_err() {
-                        scene.nodes_are(kind, &before).await;
-                    }
-                    outcome
-                });
-                assert!(outcome.await.is_none());
-                assert_eq!(scene.nodes(kind).await, before, "out of the queue at once, {within:?}");
-                scene.parked(waiters).await;
-            }
-            // In this time it may not even have got in. Then the background sees to it.
-            let outcome = lock.try_acquire_for(Duration::from_micros(1)).await;
-            assert!(matches!(outcome, Ok(None) | Err(Error::NotConnected { .. })), "{outcome:?}");
-            scene.nodes_are(kind, &before).await;
-            // Nor does it count as the next waiter.
-            scene.parked(waiters).await;
-        }
-        release(held).await;
-        release([granted(waiting.unwrap()).await]).await;
-    })
-    .await;
+pub(crate) async fn come_in_order(scene: &Scene, kind: Kind) {
+    let [holder, clients @ ..] = &scene.clients;
+    let held = kind.occupy(holder).await;
+    let (granted, mut order) = mpsc::unbounded_channel();
+    let mut waiters = JoinSet::new();
+    for (number, client) in clients.iter().enumerate() {
+        let (client, granted) = (client.clone(), granted.clone());
+        waiters.spawn(async move {
+            // Those who would get in together have one between them who keeps the next one out.
+            let keeps_out = kind.is_shared() && number % 2 == 1;
+            let guards = if keeps_out { kind.take_all(client).await } else { take(kind.lock(&client)).await };
+            granted.send(number).unwrap();
+            release(guards).await;
+        });
+        scene.parked(number as u64 + 1).await;
+    }
+    release(held).await;
+    within(waiters.join_all()).await;
+    for number in 0..clients.len() {
+        assert_eq!(order.recv().await, Some(number));
+    }
 }
 
 #[tokio::test]
@@ -273,21 +215,6 @@ async fn a_dropped_guard_is_out_of_the_way_of_the_next_request() {
         for _ in 0..5 {
             drop(kind.occupy(client).await);
             drop(lock.try_acquire().await.unwrap().expect("nobody has it"));
-        }
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_timed_acquire_gets_its_turn_in_time() {
-    each_kind(async |scene: &Scene, kind: Kind| {
-        for within in [BOUND, Duration::MAX] {
-            let held = kind.occupy(&scene.clients[0]).await;
-            let lock = kind.lock(&scene.clients[1]);
-            let waiter = tokio::spawn(async move { lock.try_acquire_for(within).await.map(Option::unwrap) });
-            scene.parked(1).await;
-            release(held).await;
-            release([granted(waiter).await]).await;
         }
     })
     .await;

@@ -78,56 +78,6 @@ async fn nobody_needs_the_runtime_of_one_who_gave_up() {
     join_all(cases.map(|(drop_runtime, crowd)| give_up_elsewhere(drop_runtime, crowd))).await;
 }
 
-/// The client's runtime is shut down while a caller of another one pauses.
-#[test]
-fn a_caller_elsewhere_hears_that_the_runtime_of_the_client_is_gone() {
-    let other = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    let _in_it = other.enter();
-    for round in 0..3 {
-        let (server, proxy) = other.block_on(async {
-            let s = empty_server().await;
-            let p = FaultProxy::start(s.connect_string()).await.unwrap();
-            (s, p)
-        });
-        let home = if round == 0 {
-            tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
-        } else {
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
-        };
-        let client = home.block_on(async {
-            let c = Client::builder()
-                .runtime(tokio::runtime::Handle::current())
-                .session_timeout(secs(20))
-                .connection_timeout(ms(10000))
-                .retry_policy(RetryPolicy::forever(ms(3000)))
-                .connect(&proxy.connect_string())
-                .await
-                .unwrap();
-            mutex(&c).acquire().await.unwrap().release().await.unwrap();
-            c
-        });
-        proxy.set_traffic(Traffic::black_hole());
-        let lock = mutex(&client);
-        let calls: Vec<_> = (0..100)
-            .map(|_| {
-                let lock = lock.clone();
-                other.spawn(async move { lock.acquire().await.map(drop) })
-            })
-            .collect();
-        std::thread::sleep(ms(200));
-        cut_off(&proxy);
-        home.block_on(sleep(ms(500)));
-        home.shutdown_timeout(secs(1));
-        other.block_on(async {
-            for call in calls {
-                let answer = timeout(secs(15), call).await.expect("stuck").expect("panics");
-                assert!(answer.is_err());
-            }
-        });
-        drop(server);
-    }
-}
-
 #[test]
 fn an_acquire_under_way_may_be_dropped_outside_of_any_runtime() {
     let home = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();

@@ -133,75 +133,15 @@ async fn a_node_that_was_deleted_is_not_taken() {
 }
 
 #[tokio::test]
-async fn the_last_handle_deletes_the_node() {
-    let (_server, zookeeper, [client]) = server_with_clients().await;
-    // An idle node goes with the last lock object.
-    let mutex = lingering(&client);
-    leave_a_node(&mutex).await;
-    let clone = mutex.clone();
-    drop(mutex);
-    assert_eq!(children(&zookeeper, PATH).await.len(), 1);
-    drop(clone);
-    queue_of(&zookeeper, PATH, 0).await;
-
-    // A guard that is the last of all does not leave one.
-    let guard = lingering(&client).acquire().await.unwrap();
-    guard.release().await.unwrap();
-    assert_eq!(children(&zookeeper, PATH).await, Vec::<String>::new());
-
-    // A node that is held is not taken away from its guard.
-    let mutex = lingering(&client);
-    leave_a_node(&mutex).await;
-    let guard = mutex.acquire().await.unwrap();
-    drop(mutex);
-    assert_eq!(children(&zookeeper, PATH).await.len(), 1);
-    assert!(guard.is_valid());
-    guard.release().await.unwrap();
-    assert_eq!(children(&zookeeper, PATH).await, Vec::<String>::new());
-}
-
-#[tokio::test]
-async fn closing_and_dropping_a_client_leave_nothing() {
-    let (server, zookeeper, [client]) = server_with_clients().await;
-    let mutex = lingering(&client);
-    leave_a_node(&mutex).await;
-    client.close().await;
-    assert_eq!(children(&zookeeper, PATH).await, Vec::<String>::new());
-    assert_eq!(mutex.acquire().await.unwrap_err(), Error::Closed);
-    drop((mutex, client));
-
-    let client = connect(&server).await;
-    let mutex = lingering(&client);
-    leave_a_node(&mutex).await;
-    drop(client);
-    assert_eq!(children(&zookeeper, PATH).await.len(), 1);
-    drop(mutex);
-    queue_of(&zookeeper, PATH, 0).await;
-
-    // A session that goes on keeps no node either.
+async fn a_session_that_goes_on_keeps_no_node_of_a_client_that_was_closed() {
+    let (server, zookeeper, []) = server_with_clients().await;
     let owned = zk::Client::connect(&server.connect_string()).await.unwrap();
     let client = Client::from_zookeeper(owned.clone()).unwrap();
     let mutex = lingering(&client);
     leave_a_node(&mutex).await;
     client.close().await;
     queue_of(&zookeeper, PATH, 0).await;
-    drop(owned);
-}
-
-#[test]
-fn the_end_of_the_runtime_ends_it() {
-    let around = tokio::runtime::Runtime::new().unwrap();
-    let server = around.block_on(Server::start()).unwrap();
-    let inner = tokio::runtime::Runtime::new().unwrap();
-    let mutex = inner.block_on(async {
-        let client = connect_here(&server).await;
-        let mutex = lingering(&client);
-        leave_a_node(&mutex).await;
-        mutex
-    });
-    drop(inner);
-    let tried = around.block_on(within(mutex.try_acquire_for(ms(100))));
-    assert!(tried.is_err(), "{tried:?}");
+    assert_eq!(mutex.acquire().await.unwrap_err(), Error::Closed);
 }
 
 #[tokio::test]
@@ -262,16 +202,6 @@ async fn a_loop_without_a_pause_uses_up_the_budget_of_its_task() {
         }
     };
     assert_eq!(poll_times(cycles, 1).await, None, "it has not let others run");
-}
-
-#[tokio::test]
-async fn a_ticket_enters_the_queue() {
-    let (_, [client]) = sandbox_with_clients().await;
-    let mutex = lingering(&client);
-    let node = leave_a_node(&mutex).await;
-    let ticket = mutex.enqueue().await.unwrap();
-    let guard = within(ticket.acquired()).await.unwrap();
-    assert_ne!(guard.node_path(), node);
 }
 
 /// The locks of each kind but a mutex, with these options.

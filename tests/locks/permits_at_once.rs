@@ -28,9 +28,7 @@ impl Stage {
 
     /// Acquires and releases, until the client knows the gate.
     async fn know(&self, lock: &dyn InterProcessLock) {
-        for _ in 0..2 {
-            lock.acquire().await.unwrap().release().await.unwrap();
-        }
+        visit(lock, 2).await;
         self.quiet().await;
     }
 
@@ -65,11 +63,6 @@ async fn dates_of_leases(zookeeper: &zk::Client) -> Vec<i64> {
         dates.push(zookeeper.check_stat(&format!("{LEASES}/{lease}")).await.unwrap().unwrap().czxid);
     }
     dates
-}
-
-fn in_task(lock: &(impl InterProcessLock + Clone + 'static)) -> JoinHandle<Result<LockGuard>> {
-    let lock = lock.clone();
-    tokio::spawn(async move { lock.acquire().await })
 }
 
 #[tokio::test]
@@ -116,24 +109,6 @@ async fn one_round_trip_for_any_number_of_permits() {
     stage.nothing_left().await;
 }
 
-#[tokio::test]
-async fn a_mutex_that_is_given_up_without_waiting_is_free_for_the_next_try() {
-    let stage = Stage::set().await;
-    let mutex = SemaphoreMutex::new(&stage.client, PATH).unwrap();
-    stage.know(&mutex).await;
-    let mut last = 0;
-    for _ in 0..20 {
-        let guard = mutex.try_acquire().await.unwrap().expect("it is free");
-        assert!(guard.fencing_token() > last);
-        last = guard.fencing_token();
-    }
-    stage.quiet().await;
-    let guard = mutex.try_acquire().await.unwrap().expect("it is free");
-    assert_eq!(stage.proxy.take_requests()[0], Request::Multi);
-    drop(guard);
-    stage.nothing_left().await;
-}
-
 /// The first try fails as a whole. The next ones are made once the numbers have come as expected for a while.
 #[tokio::test]
 async fn a_client_that_is_not_alone_stops_to_try_for_a_while() {
@@ -167,19 +142,5 @@ async fn permits_that_are_not_free_are_not_tried_for() {
     assert!(!stage.proxy.take_requests().contains(&Request::Multi));
     assert_eq!(stage.zookeeper.check_stat(LEASES).await.unwrap().unwrap().cversion, before);
     held.release().await.unwrap();
-    stage.nothing_left().await;
-}
-
-/// Many tasks at once: one of them tries, and nobody waits for another one in vain.
-#[tokio::test]
-async fn one_task_of_many_tries() {
-    let stage = Stage::set().await;
-    let semaphore = stage.semaphore(20);
-    stage.know(&semaphore).await;
-    let tasks: Vec<_> = (0..20).map(|_| in_task(&semaphore)).collect();
-    for task in tasks {
-        within(task).await.unwrap().unwrap().release().await.unwrap();
-    }
-    assert_eq!(stage.proxy.take_requests()[0], Request::Multi);
     stage.nothing_left().await;
 }

@@ -19,9 +19,7 @@ impl Scene {
     async fn new() -> Self {
         let (server, proxy, zookeeper, client) = server_behind_proxy().await;
         let lock = MultiLock::new(&client, PATHS).unwrap();
-        for _ in 0..2 {
-            lock.acquire().await.unwrap().release().await.unwrap();
-        }
+        visit(&lock, 2).await;
         Self { server, proxy, client, zookeeper, lock }
     }
 
@@ -63,10 +61,6 @@ impl Scene {
         self.assert_gone().await;
         watches_of(&self.server, 0).await;
     }
-}
-
-fn mutex_at(client: &Client, path: &str) -> InterProcessMutex {
-    InterProcessMutex::new(client, path).unwrap()
 }
 
 fn lost(guard: &LockGuard, member: usize) -> Error {

@@ -8,14 +8,10 @@ use std::time::{Duration, Instant};
 use futures_executor::block_on;
 use zk_recipes::testing::{MemoryServer, MemoryServerBuilder};
 
-use crate::memory::wire::{Body, Event, Welcome, Wire};
+use crate::memory::operation::{CREATE, CREATE_CONTAINER, CREATE_TTL, EXISTS, GET_DATA};
+use crate::memory::wire::{self, Body, Event, Welcome, Wire};
 use crate::support::BOUND;
 
-const CREATE: i32 = 1;
-const EXISTS: i32 = 3;
-const GET_DATA: i32 = 4;
-const CREATE_CONTAINER: i32 = 19;
-const CREATE_TTL: i32 = 21;
 const DELETED: i32 = 2;
 
 const PERSISTENT: i32 = 0;
@@ -28,8 +24,7 @@ fn connect(server: &MemoryServer, timeout: i32) -> (Wire, Welcome) {
 }
 
 fn create(wire: &mut Wire, code: i32, path: &str, flags: i32, ttl: Option<i64>) -> i32 {
-    let body = Body::default().text(path).bytes(b"").int(1).int(31).text("world").text("anyone").int(flags);
-    let body = ttl.into_iter().fold(body, Body::long);
+    let body = ttl.into_iter().fold(wire::create(path, flags), Body::long);
     wire.call(code, &body.0).1.expect("a reply").error
 }
 
@@ -255,19 +250,4 @@ fn words_are_answered_on_the_port_and_to_the_test() {
     let packets = block_on(server.packets_received()).unwrap();
     assert_eq!(block_on(server.packets_received()).unwrap(), packets + 1);
     assert_eq!(block_on(server.four_letter_word("nope")).unwrap_err().kind(), ErrorKind::UnexpectedEof);
-}
-
-#[test]
-fn it_forgets_sessions_if_told_to() {
-    let server = quick().forget_sessions(true).start().unwrap();
-    let (mut old, welcome) = connect(&server, 60_000);
-    assert_eq!(create(&mut old, CREATE, "/ephemeral", EPHEMERAL, None), 0);
-    let again = || Wire::connect(&server.connect_string(), 60_000, welcome.session, &welcome.password, 0);
-    let (mut new, other) = again().expect("a session");
-    assert_ne!(other.session, welcome.session);
-    assert_eq!(watch(&mut new, "/ephemeral"), 0);
-
-    // The old one is there until somebody ends it.
-    block_on(server.kill_session(welcome.session)).unwrap();
-    wait_for_deletion(&mut new, "/ephemeral");
 }

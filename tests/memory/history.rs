@@ -11,7 +11,7 @@ use crate::memory::operation::{
     self, CREATE, CREATE_2, CREATE_CONTAINER, CREATE_TTL, Generator, Operation, Scope,
 };
 use crate::memory::servers::{Memory, Real};
-use crate::memory::wire::{Body, Event, Parts, Welcome, Wire};
+use crate::memory::wire::{self, Event, Parts, Welcome, Wire};
 
 const CLIENTS: usize = 3;
 const STEPS: usize = 120;
@@ -95,25 +95,14 @@ impl Pair {
 
     fn scope(&self, seed: u64) -> Scope {
         // Old versions do not keep the modes of watches at one path apart, and tell everyone of changes.
-        if self.version >= (3, 9, 2) {
-            return Scope {
-                one_shot_watches: true,
-                lasting_watches: true,
-                mixed_watches: true,
-                current: true,
-                stats_in_multi: true,
-                acls: true,
-            };
-        }
-        let (one_shot_watches, lasting_watches) = (seed.is_multiple_of(3), seed % 3 == 1);
-        let stats_in_multi = matches!(self.real, Real::Cluster { .. });
+        let current = self.version >= (3, 9, 2);
         Scope {
-            one_shot_watches,
-            lasting_watches,
-            mixed_watches: false,
-            current: false,
-            stats_in_multi,
-            acls: seed % 3 == 2,
+            one_shot_watches: current || seed.is_multiple_of(3),
+            lasting_watches: current || seed % 3 == 1,
+            mixed_watches: current,
+            current,
+            stats_in_multi: current || matches!(self.real, Real::Cluster { .. }),
+            acls: current || seed % 3 == 2,
         }
     }
 
@@ -252,8 +241,7 @@ fn runtime() -> Runtime {
 }
 
 fn create(path: &str) -> Operation {
-    let body = Body::default().text(path).bytes(b"").int(1).int(31).text("world").text("anyone").int(0);
-    Operation { code: CREATE, body: body.0, text: format!("create {path}") }
+    Operation { code: CREATE, body: wire::create(path, 0).0, text: format!("create {path}") }
 }
 
 /// What a request has led to.

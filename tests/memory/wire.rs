@@ -44,6 +44,11 @@ impl Body {
     }
 }
 
+/// The body of a create with which everyone may do everything.
+pub(crate) fn create(path: &str, flags: i32) -> Body {
+    Body::default().text(path).bytes(b"").int(1).int(31).text("world").text("anyone").int(flags)
+}
+
 /// Takes the body of a reply apart.
 pub(crate) struct Parts<'a>(pub(crate) &'a [u8]);
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use zk_recipes::testing::TestingServer;
 use zookeeper_client as zk;
 
-use super::Server;
+use super::{Server, anyone};
 
 /// Types of transactions.
 const CREATE: i32 = 1;
@@ -14,36 +14,34 @@ const CREATE2: i32 = 15;
 
 /// Starts a server on which the next numbered child of `parent` gets this number.
 pub async fn server_counting_from(parent: &str, number: i32) -> Server {
-    let mut server = server_without_digest().await;
-    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
-    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    let (mut server, zookeeper) = server_without_digest().await;
     let child = format!("{parent}/a");
-    zookeeper.mkdir(parent, &persistent).await.unwrap();
-    zookeeper.create(&child, b"", &persistent).await.unwrap();
+    zookeeper.mkdir(parent, &anyone(zk::CreateMode::Persistent)).await.unwrap();
+    zookeeper.create(&child, b"", &anyone(zk::CreateMode::Persistent)).await.unwrap();
     zookeeper.delete(&child, None).await.unwrap();
-    drop(zookeeper);
     // Behind the path: the length of the data, one entry of an access list, and whether it is ephemeral.
     let up_to_counter = 4 + (4 + 4 + 4 + "world".len() + 4 + "anyone".len()) + 1;
+    drop(zookeeper);
     rewrite_history(&mut server, &[CREATE, CREATE2], &child, up_to_counter, number).await;
     server.into()
 }
 
 /// Starts a server on which the data of the node at `path` has this version, and one byte.
 pub async fn server_with_version(path: &str, version: i32) -> Server {
-    let mut server = server_without_digest().await;
-    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
-    let persistent = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
-    zookeeper.create(path, b"", &persistent).await.unwrap();
+    let (mut server, zookeeper) = server_without_digest().await;
+    zookeeper.create(path, b"", &anyone(zk::CreateMode::Persistent)).await.unwrap();
     zookeeper.set_data(path, b"x", None).await.unwrap();
-    drop(zookeeper);
     // Behind the path: the length of the data, and the data.
+    drop(zookeeper);
     rewrite_history(&mut server, &[SET_DATA], path, 4 + 1, version).await;
     server.into()
 }
 
-async fn server_without_digest() -> TestingServer {
+async fn server_without_digest() -> (TestingServer, zk::Client) {
     let starting = TestingServer::builder().system_property("zookeeper.digest.enabled", "false").start();
-    starting.await.unwrap()
+    let server = starting.await.unwrap();
+    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+    (server, zookeeper)
 }
 
 /// Changes a number that was 1, this far behind the path in a transaction of one of these kinds. Nothing but as many

@@ -14,7 +14,7 @@ pub mod server;
 pub mod watches;
 
 use std::fmt::Debug;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock};
@@ -115,11 +115,13 @@ impl Sandbox {
     pub async fn assert_nothing_left(&self) {
         let zookeeper = zk::Client::connect(&servers()).await.unwrap();
         let root = format!("/{}", self.root);
-        eventually("no node but empty containers is left", || async {
-            ephemerals_below(&zookeeper, &root).await.is_empty().then_some(())
-        })
-        .await;
+        no_ephemerals_below(&zookeeper, &root).await;
     }
+}
+
+/// What only Alice may do, whose password is "secret": the server keeps base64(sha1("alice:secret")).
+pub fn only_alice(permission: Permission) -> Acl {
+    Acl::new(permission, AuthId::new("digest", "alice:aYXlLOpEooaV1cRAvUL1fp9Qt7E="))
 }
 
 /// For a client whose contenders nobody else may read.
@@ -160,6 +162,12 @@ pub async fn ephemerals_below(zookeeper: &zk::Client, path: &str) -> Vec<(String
     nodes.map(|(path, stat)| (path, stat.ephemeral_owner)).filter(|(_, session)| *session > 0).collect()
 }
 
+/// Waits until nothing below a path is held or waited for.
+pub async fn no_ephemerals_below(zookeeper: &zk::Client, path: &str) {
+    let left = async || ephemerals_below(zookeeper, path).await;
+    eventually(&format!("nothing below {path}"), async || left().await.is_empty().then_some(())).await;
+}
+
 /// A client of a server of one's own, with a session that ends soon after contact is lost.
 pub async fn connect(server: &Server) -> Client {
     builder().session_timeout(Duration::from_secs(10)).connect(&server.connect_string()).await.unwrap()
@@ -169,6 +177,11 @@ pub async fn connect(server: &Server) -> Client {
 pub async fn connect_here(server: &Server) -> Client {
     let builder = Client::builder().runtime(tokio::runtime::Handle::current());
     builder.session_timeout(Duration::from_secs(10)).connect(&server.connect_string()).await.unwrap()
+}
+
+/// One that sends no ping while a test counts.
+pub async fn quiet(servers: &str) -> Client {
+    Client::builder().session_timeout(secs(600)).connect(servers).await.unwrap()
 }
 
 /// Options for a node with which everyone may do everything.
@@ -225,6 +238,10 @@ pub async fn connected(builder: ClientBuilder, servers: &str) -> Client {
 /// The one lock that most tests are about.
 pub fn mutex(client: &Client) -> InterProcessMutex {
     InterProcessMutex::new(client, "/locks/a").unwrap()
+}
+
+pub fn mutex_at(client: &Client, path: &str) -> InterProcessMutex {
+    InterProcessMutex::new(client, path).unwrap()
 }
 
 /// The session of a client.
@@ -307,6 +324,13 @@ pub fn acquire_in_task(mutex: &InterProcessMutex) -> tokio::task::JoinHandle<zk_
     tokio::spawn(async move { mutex.acquire().await })
 }
 
+/// Acquires and releases a lock so often.
+pub async fn visit(lock: &dyn InterProcessLock, times: usize) {
+    for _ in 0..times {
+        lock.acquire().await.unwrap().release().await.unwrap();
+    }
+}
+
 /// Each call is refused at once, since its owner would wait for itself.
 pub async fn assert_would_deadlock(lock: &dyn InterProcessLock, path: &str) {
     let refused = Error::WouldDeadlock { path: path.to_owned(), cycle: Vec::new() };
@@ -330,22 +354,15 @@ pub fn sequence(node: &str) -> i32 {
 
 /// Polls a future until it is done or was pending this often; then drops it.
 pub async fn poll_times<F: Future<Output: Debug>>(future: F, times: usize) -> Option<F::Output> {
-    struct PollTimes<F> {
-        future: F,
-        left: usize,
-    }
-    impl<F: Future + Unpin> Future for PollTimes<F> {
-        type Output = Option<F::Output>;
-
-        fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-            if let Poll::Ready(output) = Pin::new(&mut self.future).poll(cx) {
-                return Poll::Ready(Some(output));
-            }
-            self.left -= 1;
-            if self.left == 0 { Poll::Ready(None) } else { Poll::Pending }
+    let (mut future, mut left) = (pin!(future), times);
+    poll_fn(|cx| {
+        if let Poll::Ready(output) = future.as_mut().poll(cx) {
+            return Poll::Ready(Some(output));
         }
-    }
-    PollTimes { future: pin!(future), left: times }.await
+        left -= 1;
+        if left == 0 { Poll::Ready(None) } else { Poll::Pending }
+    })
+    .await
 }
 
 /// Notes that it was dropped, as work is that does not go on.

@@ -124,29 +124,8 @@ async fn all_are_served_in_order_by_one_node_and_those_who_come_again_are_last()
     queue_of(&zookeeper, PATH, 0).await;
 }
 
-#[tokio::test]
-async fn another_client_has_its_turn_after_so_many_holds() {
-    let (server, zookeeper, [client, other]) = server_with_clients_here().await;
-    for hand_ons in [1, 5] {
-        let mutex = cohort(&client, hand_ons, LONG);
-        let log = Log::default();
-        let guard = alone(&server, &client, &mutex).await;
-        let stranger = log.visit("stranger", stranger(&plain(&other)));
-        queue_of(&zookeeper, PATH, 2).await;
-        is_up_to_date(&client).await;
-        let mut tasks: Vec<_> = (0..10).map(|number| log.visit(number, in_line(&mutex))).collect();
-        guard.release().await.unwrap();
-        tasks.push(stranger);
-        all_end(tasks).await;
-        let mut expected = names("", 0..10);
-        expected.insert(hand_ons as usize, "stranger".to_owned());
-        assert_eq!(log.visits(), expected);
-        queue_of(&zookeeper, PATH, 0).await;
-    }
-}
-
 /// The same lock without a cohort.
-fn plain(client: &Client) -> InterProcessMutex {
+pub(crate) fn plain(client: &Client) -> InterProcessMutex {
     mutex(client)
 }
 
@@ -230,14 +209,11 @@ async fn an_owner_does_not_wait_for_itself() {
 
 #[tokio::test]
 async fn an_owner_that_would_wait_for_itself_is_told() {
-    let (_, [client]) = sandbox_with_clients().await;
+    let (sandbox, [client]) = sandbox_with_clients().await;
     let owner = Owner::new();
     let guard = plain(&client).owned_by(&owner).acquire().await.unwrap();
     let mutex = selfish(&client).owned_by(&owner);
-    let error = within(mutex.acquire()).await.unwrap_err();
-    assert!(matches!(error, Error::WouldDeadlock { .. }), "{error}");
-    let error = within(mutex.try_acquire()).await.unwrap_err();
-    assert!(matches!(error, Error::WouldDeadlock { .. }), "{error}");
+    assert_would_deadlock(&mutex, &sandbox.lock_path()).await;
     drop(guard);
     within(mutex.acquire()).await.unwrap().release().await.unwrap();
 }
@@ -342,25 +318,28 @@ fn threads_form_a_cohort_as_well() {
     }
 }
 
+/// Those of another client, another lock object, or a ticket.
 #[tokio::test]
-async fn a_ticket_and_other_lock_objects_count_as_others() {
-    let (server, zookeeper, [client]) = server_with_clients_here().await;
-    let mutex = cohort(&client, 2, LONG);
-    for has_ticket in [true, false] {
+async fn others_have_their_turn_after_so_many_holds() {
+    let (server, zookeeper, [client, other]) = server_with_clients_here().await;
+    for (hand_ons, from) in [(1, Some(&other)), (5, Some(&other)), (2, Some(&client)), (2, None)] {
+        let mutex = cohort(&client, hand_ons, LONG);
         let log = Log::default();
         let guard = alone(&server, &client, &mutex).await;
-        let beside = if has_ticket {
-            let ticket = mutex.owned_by(&Owner::new()).enqueue().await.unwrap();
-            log.visit("beside", Box::pin(ticket.acquired()))
-        } else {
-            log.visit("beside", stranger(&plain(&client)))
+        let beside = match from {
+            Some(from) => log.visit("beside", stranger(&plain(from))),
+            None => {
+                let ticket = mutex.owned_by(&Owner::new()).enqueue().await.unwrap();
+                log.visit("beside", Box::pin(ticket.acquired()))
+            }
         };
         queue_of(&zookeeper, PATH, 2).await;
-        let tasks: Vec<_> = (0..6).map(|number| log.visit(number, in_line(&mutex))).collect();
+        is_up_to_date(&client).await;
+        let tasks: Vec<_> = (0..10).map(|number| log.visit(number, in_line(&mutex))).collect();
         guard.release().await.unwrap();
         all_end(tasks.into_iter().chain([beside])).await;
-        let mut expected = names("", 0..6);
-        expected.insert(2, "beside".to_owned());
+        let mut expected = names("", 0..10);
+        expected.insert(hand_ons as usize, "beside".to_owned());
         assert_eq!(log.visits(), expected);
         queue_of(&zookeeper, PATH, 0).await;
     }

@@ -68,27 +68,3 @@ async fn every_lock_knows_for_whom_it_was_acquired() {
         assert!(lock.path_exists().await.unwrap(), "{kind:?}");
     }
 }
-
-#[tokio::test]
-async fn several_permits_are_one_guard_or_many() {
-    let (_server, _, [client]) = server_with_clients().await;
-    let semaphore = Semaphore::new(&client, "/semaphores/a", 3).unwrap();
-    let owner = Owner::new();
-    let three = within(semaphore.many(3).unwrap().owned_by(&owner).acquire()).await.unwrap();
-    assert_eq!((three.members().len(), semaphore.available_permits().await), (3, Ok(0)));
-    assert_eq!(three.node_path(), three.members()[0].node_path());
-    let mut permits = three.into_permits();
-    for left in [2, 1, 0] {
-        assert!(semaphore.is_owned_by(&owner));
-        within(permits.pop().unwrap().release()).await.unwrap();
-        assert_eq!(semaphore.available_permits().await, Ok(3 - left));
-    }
-    assert!(!semaphore.is_owned_by(&owner));
-    // Any other guard stays as it is.
-    let one = within(semaphore.acquire()).await.unwrap();
-    assert!(one.members().is_empty());
-    let path = one.node_path().to_owned();
-    let mut parts = one.into_permits();
-    assert_eq!(parts.iter().map(LockGuard::node_path).collect::<Vec<_>>(), [path]);
-    within(parts.remove(0).release()).await.unwrap();
-}

@@ -57,10 +57,7 @@ async fn locks_of_all_kinds_are_given_back_when_one_fails() {
         proxy.take_requests();
         zookeeper.delete(&lost, None).await.unwrap();
         own[2].close().await;
-        eventually("it gives the first one back", async || {
-            proxy.take_requests().contains(&Request::Delete).then_some(())
-        })
-        .await;
+        until("it gives the first one back", || proxy.take_requests().contains(&Request::Delete)).await;
         proxy.set_traffic(Traffic::pass());
         let lost = Error::LockLost { path: lost, reason: LossReason::Deleted };
         let several = Error::Several { first: Box::new(Error::Closed), others: vec![lost] };

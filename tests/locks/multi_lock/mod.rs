@@ -16,10 +16,6 @@ fn multi(client: &Client) -> MultiLock {
     MultiLock::new(client, PATHS).unwrap()
 }
 
-fn mutex_at(client: &Client, path: &str) -> InterProcessMutex {
-    InterProcessMutex::new(client, path).unwrap()
-}
-
 /// Acquires in a task of its own, which hands out the guard.
 fn acquiring(lock: &MultiLock) -> JoinHandle<Result<LockGuard>> {
     let lock = lock.clone();
@@ -121,11 +117,6 @@ async fn only_left(zookeeper: &zk::Client, expected: &[&str]) {
         nodes.iter().map(|(path, _)| path).eq(expected).then_some(())
     })
     .await;
-}
-
-/// A client that sends no ping while a test counts.
-async fn quiet(server: &str) -> Client {
-    Client::builder().session_timeout(secs(60)).connect(server).await.unwrap()
 }
 
 #[tokio::test]
@@ -290,47 +281,6 @@ async fn whoever_must_wait_again_for_an_earlier_path_leaves_the_later_ones_and_d
     let guard = within(waiter).await.unwrap().unwrap();
     assert_holds(&zookeeper, &guard).await;
     guard.release().await.unwrap();
-    watches_of(&server, 0).await;
-}
-
-// A guard may be handed out before its loss is heard of: in memory, that is often.
-#[tokio::test]
-#[ignore = "needs a real ZooKeeper"]
-async fn whoever_loses_a_node_whenever_it_enters_gives_up_after_a_bounded_number_of_requests() {
-    let (server, proxy, zookeeper) = server_with_proxy().await;
-    let (own, other) = (quiet(&proxy.connect_string()).await, connect(&server).await);
-    let lock = multi(&own);
-    // From the third time on, a contender looks at the queue when it has entered, not along with that.
-    for _ in 0..2 {
-        lock.acquire().await.unwrap().release().await.unwrap();
-    }
-    // Uses up a number, so that the next contender must look at the queue when it has entered.
-    let pass = async || mutex_at(&other, A).acquire().await.unwrap().release().await.unwrap();
-    pass().await;
-    proxy.take_requests();
-
-    let mut entered = proxy.intercept(Request::Multi, Fate::HoldReply);
-    let mut waiter = acquiring(&lock);
-    let mut tries = 0;
-    let outcome = loop {
-        tokio::select! {
-            () = entered.happened() => {}
-            outcome = within(&mut waiter) => break outcome.unwrap(),
-        }
-        tries += 1;
-        let place = children(&zookeeper, A).await.remove(0);
-        zookeeper.delete(&format!("{A}/{place}"), None).await.unwrap();
-        pass().await;
-        let next = proxy.intercept(Request::Multi, Fate::HoldReply);
-        std::mem::replace(&mut entered, next).release();
-    };
-    assert_eq!(outcome.unwrap_err(), Error::PlaceLost { path: PATHS.join(", ") });
-    assert_eq!(tries, 11, "one, and ten more after a pause each");
-    queues_of(&zookeeper, [0; 3]).await;
-    let requests = proxy.take_requests();
-    assert_eq!(requests.iter().filter(|request| **request == Request::Multi).count(), tries);
-    // With each, the dates of three nodes or a list, and three deletes.
-    assert!(requests.len() <= 7 * tries, "{requests:?}");
     watches_of(&server, 0).await;
 }
 

@@ -41,9 +41,6 @@ async fn past_the_last_number_nobody_is_beside_a_writer() {
     writing.release().await.unwrap();
     assert!(read_write(&clients[1]).read().try_acquire().await.unwrap().is_none());
     reading.release().await.unwrap();
-
-    let room = visit(&clients[..3], 30).await;
-    assert!(room.most_visitors() > 1, "no two readers were inside at once");
     assert_nothing_left(&server, &zookeeper, LOCK).await;
 }
 

@@ -8,7 +8,6 @@ use crate::prelude::*;
 use std::collections::BTreeMap;
 
 use crate::support::counter::server_counting_from;
-use crate::support::room::Room;
 use uuid::Uuid;
 
 const LOCK: &str = "/rw";
@@ -68,72 +67,6 @@ impl Line {
 
 fn would_deadlock<T: std::fmt::Debug>(outcome: Result<T>, path: &str) {
     assert_eq!(outcome.unwrap_err(), Error::WouldDeadlock { path: path.to_owned(), cycle: Vec::new() });
-}
-
-/// Somebody who reads, writes, or becomes a reader, as fast as it can.
-struct Visitor {
-    lock: ReadWriteLock,
-    room: Arc<Room>,
-}
-
-impl Visitor {
-    async fn reads(&self) -> LockGuard {
-        let guard = self.lock.read().acquire().await.unwrap();
-        let stay = self.room.share(guard.fencing_token(), 1);
-        assert!(!self.lock.write().is_locked().await.unwrap(), "as the server sees it");
-        drop(stay);
-        guard
-    }
-
-    async fn writes(&self) -> LockGuard {
-        let guard = self.lock.write().acquire().await.unwrap();
-        let stay = self.room.enter(&guard);
-        assert!(self.lock.write().is_locked().await.unwrap(), "as the server sees it");
-        drop(stay);
-        guard
-    }
-
-    async fn writes_and_reads(&self) -> LockGuard {
-        let writing = self.lock.write().acquire().await.unwrap();
-        let mut stay = self.room.enter(&writing);
-        let reading = self.lock.read().acquire().await.unwrap();
-        assert_eq!(reading.fencing_token(), writing.fencing_token());
-        stay.shrink(1);
-        writing.release().await.unwrap();
-        // Time for others to come in.
-        self.lock.read().participants().await.unwrap();
-        drop(stay);
-        reading
-    }
-}
-
-/// Lets visitors of all kinds in and out of a room.
-async fn visit(clients: &[Client], rounds: usize) -> Arc<Room> {
-    let room = Arc::new(Room::default());
-    let mut visitors = JoinSet::new();
-    for client in clients {
-        let shared = read_write(client);
-        for kind in 0..4 {
-            // Half of them share a lock object, the others have their own.
-            let lock = if kind % 2 == 0 { shared.clone() } else { read_write(client) };
-            let visitor = Visitor { lock, room: room.clone() };
-            visitors.spawn(async move {
-                for round in 0..rounds {
-                    let guard = match kind {
-                        0 | 1 => visitor.reads().await,
-                        2 => visitor.writes().await,
-                        _ => visitor.writes_and_reads().await,
-                    };
-                    if round % 2 == 0 {
-                        guard.release().await.unwrap();
-                    }
-                }
-            });
-        }
-    }
-    within(visitors.join_all()).await;
-    assert_eq!(room.visits(), clients.len() * 4 * rounds);
-    room
 }
 
 /// What each session watches, by the numbers of the nodes.
@@ -210,13 +143,6 @@ async fn a_queued_writer_keeps_later_readers_out() {
     assert!(late.fencing_token() > beside.fencing_token());
     drop((reading, again, beside, late));
     sandbox.assert_nothing_left().await;
-}
-
-const LONG_SESSION: Duration = secs(600);
-
-/// A client that sends no ping while a test counts.
-async fn quiet(server: &Server) -> Client {
-    Client::builder().session_timeout(LONG_SESSION).connect(&server.connect_string()).await.unwrap()
 }
 
 /// Who is listed on a side, and whether it holds.
@@ -340,7 +266,7 @@ struct Counted {
 
 impl Counted {
     async fn new(server: &Server) -> Self {
-        let client = quiet(server).await;
+        let client = quiet(&server.connect_string()).await;
         Self { session: session_id(&client).await, client }
     }
 
@@ -361,7 +287,7 @@ async fn a_release_wakes_only_those_that_can_go_on() {
     /// What asking for the packets takes.
     const ASKING: u64 = 2;
     // On a busy machine this takes longer than it is between two signs of life of a shorter session.
-    let server = Server::builder().session_timeout_bounds(secs(1), LONG_SESSION);
+    let server = Server::builder().session_timeout_bounds(secs(1), secs(600));
     let server = server.start().await.unwrap();
     let first = read_write(&connect(&server).await);
     let second = Counted::new(&server).await;

@@ -43,7 +43,7 @@ async fn owners_do_not_enter_for_each_other_on_either_side() {
 #[tokio::test]
 async fn a_reader_that_wants_to_write_is_refused_at_once() {
     let server = empty_server().await;
-    let client = quiet(&server).await;
+    let client = quiet(&server.connect_string()).await;
     let lock = read_write(&client);
     let session = session_id(&client).await;
     let count = async || server.session_packets(session).await.unwrap();

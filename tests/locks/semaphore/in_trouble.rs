@@ -2,11 +2,6 @@
 
 use super::*;
 
-/// Of a node that somebody else makes by hand.
-fn ephemeral() -> zk::CreateOptions<'static> {
-    anyone(CreateMode::Ephemeral)
-}
-
 /// Between its look at what is free and its leases, another has passed the gate.
 #[tokio::test]
 async fn without_a_place_at_the_gate_no_permit_is_taken() {
@@ -47,14 +42,14 @@ async fn past_the_last_number_the_count_is_not_exceeded_either() {
     semaphore.acquire().await.unwrap().release().await.unwrap();
     leases_out(&zookeeper, "", 0).await;
     let other = format!("{GATE}/_c_other-lock-2147483647");
-    zookeeper.create(&other, b"", &ephemeral()).await.unwrap();
+    zookeeper.create(&other, b"", &anyone(CreateMode::Ephemeral)).await.unwrap();
     let replies = proxy.replies_seen();
     proxy.set_traffic(Traffic::black_hole_to_client());
     let waiter = acquire_in_task(&semaphore, 1);
     until("the gate and the leases are listed", || proxy.replies_seen() >= replies + 3).await;
     // The other takes the permit and is gone before anybody asks when it came to the gate.
     let lease = format!("{LEASES}/_c_other-lease-0000000000");
-    zookeeper.create(&lease, b"", &ephemeral()).await.unwrap();
+    zookeeper.create(&lease, b"", &anyone(CreateMode::Ephemeral)).await.unwrap();
     zookeeper.delete(&other, None).await.unwrap();
     proxy.set_traffic(Traffic::pass());
     watches_of(&server, 1).await;
@@ -82,10 +77,9 @@ async fn a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmat
     let guards = within(acquiring).await.unwrap().unwrap();
     within(cut.happened()).await;
     let mut requests = Vec::new();
-    eventually("it counts on the next connection", || {
+    until("it counts on the next connection", || {
         requests.extend(proxy.take_requests());
-        let counts = requests.iter().filter(|request| **request == Request::GetChildren).count();
-        std::future::ready((counts > 1).then_some(()))
+        requests.iter().filter(|request| **request == Request::GetChildren).count() > 1
     })
     .await;
     let [lost, counted] = [0, 1].map(|nth| {
@@ -142,7 +136,10 @@ async fn more_permits_out_than_there_can_be_is_an_error_with_both_numbers() {
     release(held.split_off(2)).await;
     let waiter = acquire_in_task(&one, 1);
     watches_of(&server, 1).await;
-    zookeeper.create(&format!("{LEASES}/_c_other-lease-0000000099"), b"", &ephemeral()).await.unwrap();
+    zookeeper
+        .create(&format!("{LEASES}/_c_other-lease-0000000099"), b"", &anyone(CreateMode::Ephemeral))
+        .await
+        .unwrap();
     let expected = Error::PermitsDiffer { path: PATH.into(), permits: 1, leases: 3 };
     assert_eq!(within(waiter).await.unwrap().unwrap_err(), expected);
     release(held).await;

@@ -89,9 +89,13 @@ async fn permits_are_released_each_for_itself_by_anybody() {
     let semaphore = semaphore(&client, 4);
     let zookeeper = client.zookeeper().await.unwrap();
     let root = format!("/{}", sandbox.root);
-    let mut guards = semaphore.many(3).unwrap().acquire().await.unwrap().into_permits();
+    let three = semaphore.many(3).unwrap().acquire().await.unwrap();
+    assert_eq!((three.members().len(), three.node_path()), (3, three.members()[0].node_path()));
+    let mut guards = three.into_permits();
     // Nobody is known again: the same task has a fourth, and cannot have a fifth.
-    guards.push(semaphore.acquire().await.unwrap());
+    let one = semaphore.acquire().await.unwrap();
+    assert!(one.members().is_empty());
+    guards.extend(one.into_permits());
     assert!(semaphore.try_acquire().await.unwrap().is_none());
     let mut nodes: Vec<String> = guards.iter().map(|guard| guard.node_path().to_owned()).collect();
     nodes.sort();
@@ -339,21 +343,6 @@ async fn a_semaphore_mutex_knows_no_owner() {
     };
     within(join(waiters, releasing)).await;
     assert!(!one.is_acquired_in_this_process() && !other.is_acquired_in_this_process());
-    sandbox.assert_nothing_left().await;
-}
-
-/// It is Curator's on the wire: a semaphore with one permit.
-#[tokio::test]
-async fn a_semaphore_mutex_is_a_semaphore_with_one_permit() {
-    let (sandbox, [client]) = sandbox_with_clients().await;
-    let (mutex, semaphore) = (SemaphoreMutex::new(&client, PATH).unwrap(), semaphore(&client, 1));
-    let guard = mutex.acquire().await.unwrap();
-    assert!(semaphore.try_acquire().await.unwrap().is_none());
-    guard.release().await.unwrap();
-    let guard = semaphore.acquire().await.unwrap();
-    assert!(mutex.try_acquire().await.unwrap().is_none());
-    assert_eq!(mutex.is_locked().await, Ok(true));
-    guard.release().await.unwrap();
     sandbox.assert_nothing_left().await;
 }
 

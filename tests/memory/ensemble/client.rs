@@ -5,13 +5,9 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 use zk_recipes::testing::MemoryEnsemble;
 
-use crate::memory::wire::{Body, Event, Parts, Reply, Welcome};
+use crate::memory::operation::{CREATE, GET_DATA, SET_DATA, SYNC};
+use crate::memory::wire::{Body, Event, Parts, Reply, Welcome, create};
 
-pub(super) const CREATE: i32 = 1;
-pub(super) const DELETE: i32 = 2;
-pub(super) const GET_DATA: i32 = 4;
-pub(super) const SET_DATA: i32 = 5;
-pub(super) const SYNC: i32 = 9;
 pub(super) const PING: i32 = 11;
 pub(super) const CLOSE_SESSION: i32 = -11;
 pub(super) const PERSISTENT: i32 = 0;
@@ -140,10 +136,6 @@ impl Client {
         self.stream.read_exact(&mut message).await.ok()?;
         Some(message)
     }
-}
-
-pub(super) fn create(path: &str, flags: i32) -> Body {
-    Body::default().text(path).bytes(b"").int(1).int(31).text("world").text("anyone").int(flags)
 }
 
 pub(super) fn set_data(path: &str, data: &str) -> Body {

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use zk_recipes::testing::{MemoryEnsemble, MemoryServer, Observed, ObservedKind};
 
-use super::client::{Client, EPHEMERAL, GET_DATA, PERSISTENT, SEQUENTIAL};
+use super::client::{Client, EPHEMERAL, PERSISTENT, SEQUENTIAL};
+use crate::memory::operation::GET_DATA;
 use crate::memory::wire::Body;
 
 const ONE: Duration = Duration::from_secs(1);

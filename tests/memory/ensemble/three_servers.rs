@@ -5,8 +5,9 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 use zk_recipes::testing::{MemoryEnsemble, MemoryEnsembleBuilder};
 
-use super::client::{CREATE, Client, DELETE, EPHEMERAL, GET_DATA, PERSISTENT, Refusal, create};
-use crate::memory::wire::{Body, Parts, Welcome};
+use super::client::{Client, EPHEMERAL, PERSISTENT, Refusal};
+use crate::memory::operation::{CREATE, DELETE, GET_DATA};
+use crate::memory::wire::{Body, Parts, Welcome, create};
 
 const MS: Duration = Duration::from_millis(1);
 const NO_NODE: i32 = -101;
