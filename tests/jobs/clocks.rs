@@ -110,24 +110,6 @@ async fn a_leader_whose_clock_is_not_that_of_the_servers_does_not_mend_the_recor
 }
 
 #[tokio::test]
-async fn a_clock_that_was_ahead_for_a_moment_stops_no_job() {
-    let (_server, client) = server_and_client().await;
-    let (clock, log) = (ManualClock::new(noon()), Log::default());
-    let job = quick(&client, &clock, JobOptions::new().missed_runs(MissedRuns::Skip), 0, &log);
-    waits(&job).await;
-    clock.advance(PERIOD);
-    has_run(&job, 1).await;
-    // The leader looks at it just then. It has waited for the second run, so that is not missed.
-    clock.set(noon() + 100_000 * PERIOD);
-    waits_for(&job, |record| record.next_run > Some(due(50_000))).await;
-    clock.set(noon() + 2 * PERIOD);
-    waits_for(&job, |record| record.next_run == Some(due(3))).await;
-    clock.advance(PERIOD);
-    has_run(&job, 3).await;
-    assert_eq!(log.runs(), [(1, 1, 1), (2, 2, 1), (3, 3, 1)]);
-}
-
-#[tokio::test]
 async fn a_clock_beyond_the_end_of_the_calendar_stops_no_job() {
     let (_server, client) = server_and_client().await;
     let clock = ManualClock::new(noon());

@@ -1,6 +1,7 @@
 //! Scheduled jobs.
 
 mod clocks;
+#[allow(dead_code, reason = "the simulation uses the rest")]
 mod fleet;
 mod probes;
 mod runs;

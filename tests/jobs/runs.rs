@@ -49,39 +49,6 @@ async fn a_run_takes_two_requests() {
     assert_eq!(requests, [Request::Multi; 8]);
 }
 
-/// A run that takes longer than a period: what becomes due meanwhile is missed.
-#[tokio::test]
-async fn runs_never_overlap() {
-    let (server, client) = server_and_client().await;
-    for missed in [MissedRuns::Skip, MissedRuns::RunOnce] {
-        let (clock, log) = (ManualClock::new(noon()), Log::default());
-        let (job, end) = slow(&client, &clock, JobOptions::new().missed_runs(missed), 0, &log);
-        waits(&job).await;
-        clock.advance(PERIOD);
-        let record = runs(&job).await;
-        assert_eq!(
-            record.last_run.as_ref().map(|run| (run.number, run.outcome)),
-            Some((1, RunOutcome::Unfinished))
-        );
-        clock.advance(3 * PERIOD);
-        end.send(Ok(())).unwrap();
-        if missed == MissedRuns::Skip {
-            has_run(&job, 1).await;
-            clock.advance(PERIOD);
-            end.send(Ok(())).unwrap();
-            has_run(&job, 2).await;
-            assert_eq!(log.runs(), [(1, 1, 1), (2, 5, 1)]);
-        } else {
-            end.send(Ok(())).unwrap();
-            has_run(&job, 2).await;
-            assert_eq!(log.runs(), [(1, 1, 1), (2, 4, 1)]);
-        }
-        job.close().await.unwrap();
-        let zookeeper = bystander(&server).await;
-        zookeeper.delete(RECORD, None).await.unwrap();
-    }
-}
-
 /// The next run is that of another process.
 #[tokio::test]
 async fn a_run_that_fails_or_panics_has_ended() {
@@ -122,48 +89,6 @@ async fn a_run_that_fails_or_panics_has_ended() {
     clock.advance(PERIOD);
     has_run(&jobs[1], 4).await;
     assert_eq!(log.runs(), [(1, 1, 1), (2, 2, 1), (3, 3, 1), (4, 4, 1)]);
-}
-
-/// No process begins a run sooner than that after another one, whatever its clock says.
-#[tokio::test]
-async fn clocks_that_differ_do_not_run_it_twice() {
-    const AT_LEAST: Duration = secs(2);
-    let (_server, [one, two]) = server_and_clients().await;
-    let log = Log::default();
-    // By the second clock the next run is due just when the first has run the one before.
-    let (right, ahead) = (ManualClock::new(noon()), ManualClock::new(noon() + PERIOD));
-    let options = || JobOptions::new().at_least_for(AT_LEAST);
-    let first = quick(&one, &right, options(), 0, &log);
-    waits(&first).await;
-    let second = quick(&two, &ahead, options(), 1, &log);
-    right.set(due(1));
-    has_run(&first, 1).await;
-    ahead.set(due(1));
-    // Only now can the second one begin to count; so it has to know how much of the time has passed.
-    let begun = tokio::time::Instant::now();
-    first.close().await.unwrap();
-    // The same run is due by both clocks.
-    waits(&second).await;
-    assert_eq!(log.runs(), [(1, 1, 1)]);
-    ahead.set(due(2));
-    let record = has_run(&second, 2).await;
-    let passed = begun.elapsed();
-    assert_eq!(log.runs(), [(1, 1, 1), (2, 2, 1)]);
-    let begun_at = record.last_run.unwrap().begun_at.expect("it is over");
-    assert!(passed + ms(500) >= AT_LEAST, "{passed:?}, at {begun_at:?}");
-
-    // A clock that is behind does not repeat what is done.
-    let late = ManualClock::new(noon());
-    let third = quick(&one, &late, options(), 2, &log);
-    second.close().await.unwrap();
-    let waiting = waits(&third).await;
-    assert_eq!(waiting.last_run.map(|run| run.number), Some(2));
-    late.set(due(2));
-    third.interrupt_leadership();
-    waits_for(&third, |record| record.leader > waiting.leader).await;
-    assert_eq!(log.runs().len(), 2);
-    late.set(due(3));
-    has_run(&third, 3).await;
 }
 
 #[tokio::test]

@@ -96,26 +96,3 @@ async fn the_last_value_of_a_dropped_sender_stays() {
         within(latch.close(CloseMode::Silent)).await.unwrap();
     }
 }
-
-/// While it is not eligible, its session ends; then it stands on another one.
-#[tokio::test]
-async fn a_session_that_ends_meanwhile_changes_nothing() {
-    let (server, [client]) = server_and_clients().await;
-    let eligible = watch::Sender::new(false);
-    let latch = latch(&client, &eligible);
-    let session = session_id(&client).await;
-    server.kill_session(session).await.unwrap();
-    let mut connection = client.watch_connection();
-    within(connection.wait_for(|state| *state == ConnectionState::Reconnected)).await.unwrap();
-    assert_ne!(session_id(&client).await, session);
-    assert_eq!(latch.health().role, LeaderRole::Ineligible);
-    eligible.send_replace(true);
-    within(latch.await_leadership()).await.unwrap();
-
-    // And a closed client is closed, whatever comes.
-    eligible.send_replace(false);
-    becomes(&latch, LeaderRole::Ineligible).await;
-    within(client.close()).await;
-    eligible.send_replace(true);
-    assert_eq!(within(latch.await_leadership()).await.unwrap_err(), Error::Closed);
-}

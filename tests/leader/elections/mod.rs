@@ -225,84 +225,58 @@ type Outcome = Result<(), std::io::Error>;
 type End = oneshot::Sender<fn() -> Outcome>;
 type Work = Box<dyn FnMut(Leadership) -> Pin<Box<dyn Future<Output = Outcome> + Send>> + Send>;
 
-/// Tells when it is dropped.
-struct Dropped(Arc<AtomicUsize>);
-
-impl Drop for Dropped {
-    fn drop(&mut self) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
-
+/// Also if that is because its client is closed, and for work that blocks.
 #[tokio::test]
 async fn a_selector_that_has_left_does_not_keep_its_work() {
     let server = MemoryServer::start().unwrap();
-    let client = builder().connect(&server.connect_string()).await.unwrap();
-    for start_selector in [true, false] {
-        let drops = Arc::new(AtomicUsize::new(0));
-        let (dropped, own) = (Dropped(drops.clone()), Arc::new(OnceLock::<LeaderSelector>::new()));
+    for (stands_again, closes_client) in [(true, false), (false, false), (true, true)] {
+        let client = builder().connect(&server.connect_string()).await.unwrap();
+        let is_dropped = Arc::new(AtomicBool::new(false));
+        let (dropped, own) = (Dropped(is_dropped.clone()), Arc::new(OnceLock::<LeaderSelector>::new()));
         let (captured, (tell, mut told)) = (own.clone(), mpsc::unbounded_channel());
         let work = move |leadership: Leadership| {
             let _ = (&dropped, &captured);
             tell.send(()).unwrap();
             until_asked(leadership)
         };
-        let selector = if start_selector {
-            LeaderSelector::start(&client, PATH, LeaderOptions::new(), work)
-        } else {
-            LeaderSelector::start_once(&client, PATH, LeaderOptions::new(), work)
+        let selector = match stands_again {
+            true => LeaderSelector::start(&client, PATH, LeaderOptions::new(), work),
+            false => LeaderSelector::start_once(&client, PATH, LeaderOptions::new(), work),
         };
         let selector = selector.unwrap();
         own.set(selector.clone()).unwrap();
-        within(told.recv()).await.unwrap();
-        assert_eq!(drops.load(SeqCst), 0);
-        within(selector.close()).await.unwrap();
-        assert_eq!(drops.load(SeqCst), 1);
+        if closes_client {
+            client.close().await;
+            until("the work is dropped", || is_dropped.load(SeqCst)).await;
+        } else {
+            within(told.recv()).await.unwrap();
+            assert!(!is_dropped.load(SeqCst));
+            within(selector.close()).await.unwrap();
+            assert!(is_dropped.load(SeqCst));
+        }
     }
-}
-
-/// Also if that is because its client is closed, and for work that blocks.
-#[tokio::test]
-async fn a_selector_of_a_closed_client_does_not_keep_its_work() {
-    let server = MemoryServer::start().unwrap();
-    let drops = Arc::new(AtomicUsize::new(0));
-    let client = builder().connect(&server.connect_string()).await.unwrap();
-    let dropped = Dropped(drops.clone());
-    let selector = LeaderSelector::start(&client, PATH, LeaderOptions::new(), move |leadership| {
-        let _ = &dropped;
-        until_asked(leadership)
-    });
-    let selector = selector.unwrap();
-    client.close().await;
-    until("the work is dropped", || drops.load(SeqCst) == 1).await;
-    drop(selector);
 
     let servers = server.connect_string();
-    let blocking = tokio::task::spawn_blocking(move || {
-        let dropped = Dropped(drops.clone());
-        let client = zk_recipes::blocking::Client::connect(&servers).unwrap();
-        let start = zk_recipes::blocking::LeaderSelector::start;
+    on_a_thread(move || {
+        let is_dropped = Arc::new(AtomicBool::new(false));
+        let dropped = Dropped(is_dropped.clone());
+        let client = blocking::Client::connect(&servers).unwrap();
         let (tell, told) = std::sync::mpsc::channel();
-        let selector = start(
-            &client,
-            PATH,
-            LeaderOptions::new(),
-            move |leadership: zk_recipes::blocking::Leadership| {
-                let _ = &dropped;
-                tell.send(()).unwrap();
-                while !leadership.is_resigning() {
-                    std::thread::sleep(ms(1));
-                }
-                Ok::<(), std::io::Error>(())
-            },
-        );
-        let selector = selector.unwrap();
+        let work = move |leadership: blocking::Leadership| {
+            let _ = &dropped;
+            tell.send(()).unwrap();
+            while !leadership.is_resigning() {
+                std::thread::sleep(ms(1));
+            }
+            Ok::<(), std::io::Error>(())
+        };
+        let selector = blocking::LeaderSelector::start(&client, PATH, LeaderOptions::new(), work).unwrap();
         told.recv_timeout(BOUND).unwrap();
-        assert_eq!(drops.load(SeqCst), 1);
+        assert!(!is_dropped.load(SeqCst));
         selector.close().unwrap();
-        drops.load(SeqCst)
-    });
-    assert_eq!(within(blocking).await.unwrap(), 2);
+        assert!(is_dropped.load(SeqCst));
+    })
+    .await;
 }
 
 #[tokio::test]

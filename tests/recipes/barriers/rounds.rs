@@ -119,25 +119,6 @@ fn threads_that_end_let_nobody_in() {
     });
 }
 
-#[tokio::test]
-async fn who_leaves_waits_for_those_that_join_meanwhile() {
-    let (server, clients, zookeeper) = server_clients_and_bystander::<3>().await;
-    let first = enter_in_task(&clients[0], 2);
-    let second = within(enter_in_task(&clients[1], 2)).await.unwrap().unwrap();
-    let leaving = leave_in_task(within(first).await.unwrap().unwrap());
-    queue_of(&zookeeper, PATH, 2).await;
-    // It watches the other one and `ready`; the other one watches itself.
-    all_watches(&server, 3).await;
-    let joined = within(enter_in_task(&clients[2], 2)).await.unwrap().unwrap();
-    drop(second);
-    queue_of(&zookeeper, PATH, 2).await;
-    // It waits for the one that has joined, which watches itself as well.
-    all_watches(&server, 3).await;
-    assert!(!leaving.is_finished());
-    within(joined.leave()).await.unwrap();
-    within(leaving).await.unwrap().unwrap();
-}
-
 const READY: &str = "/barriers/d/ready";
 
 #[tokio::test]
@@ -157,34 +138,6 @@ async fn who_leaves_after_ready_was_deleted_does_not_wait_for_the_next_round() {
     queue_of(&zookeeper, PATH, 0).await;
     let _next = entered(&[third, fourth]).await;
     held.release();
-    within(leaving).await.unwrap().unwrap();
-}
-
-#[tokio::test]
-async fn who_leaves_waits_for_one_that_has_opened_again() {
-    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    let one = connect_through(&proxy).await;
-    let [other, late] = connect_many(&server).await;
-    let mut all = entered(&[one, other]).await;
-    all_watches(&server, 2).await;
-    let last = all.pop().unwrap();
-    let leaving = leave_in_task(all.remove(0));
-    queue_of(&zookeeper, PATH, 2).await;
-    all_watches(&server, 3).await;
-    proxy.take_requests();
-    let mut writer = zookeeper.new_multi_writer();
-    writer.add_delete(READY, None).unwrap();
-    writer.add_create(READY, b"", &anyone(CreateMode::Persistent)).unwrap();
-    writer.commit().await.unwrap();
-    eventually("it looks again", async || proxy.take_requests().contains(&Request::GetData).then_some(()))
-        .await;
-    all_watches(&server, 3).await;
-    let joined = within(enter_in_task(&late, 2)).await.unwrap().unwrap();
-    drop(last);
-    queue_of(&zookeeper, PATH, 2).await;
-    all_watches(&server, 3).await;
-    assert!(!leaving.is_finished(), "one that has joined is still in");
-    within(joined.leave()).await.unwrap();
     within(leaving).await.unwrap().unwrap();
 }
 

@@ -87,8 +87,10 @@ async fn below_a_chroot_and_a_namespace() {
         zookeeper.check_stat(&format!("/ch/root{path}")).await.unwrap().map(drop)
     })
     .await;
-    zk_recipes::testing::kill_session(&client).await.unwrap();
+    kill_session(&client).await.unwrap();
     within(node.set_data("newer")).await.unwrap();
+    assert_eq!(within(node.wait_present()).await.unwrap(), path);
+    assert_eq!(children(&zookeeper, "/ch/root/n/s/s").await.len(), 1);
     within(node.close()).await.unwrap();
     within(member.leave()).await.unwrap();
     assert!(children(&zookeeper, "/ch/root/n/s/s").await.is_empty());

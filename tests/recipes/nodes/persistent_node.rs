@@ -13,7 +13,7 @@ fn with(client: &Client, options: PersistentNodeOptions) -> PersistentNode {
 }
 
 async fn data(zookeeper: &zk::Client, path: &str) -> String {
-    String::from_utf8(zookeeper.get_data(path).await.unwrap().0).unwrap()
+    super::data(zookeeper, path).await.expect("it is there")
 }
 
 async fn stat(zookeeper: &zk::Client, path: &str) -> Option<zk::Stat> {
@@ -158,54 +158,6 @@ async fn a_client_keeps_one_node_at_a_path() {
     assert!(matches!(another, Err(Error::InvalidArgument { argument: "path", .. })));
     drop(node);
     within(ephemeral(&client, "two").wait_present()).await.unwrap();
-}
-
-#[tokio::test]
-async fn a_numbered_node_keeps_its_name() {
-    let (server, client, zookeeper) = server_client_and_bystander().await;
-    let options = PersistentNodeOptions::new().mode(NodeMode::EphemeralSequential);
-    let node = PersistentNode::start(&client, "/kept/m-", "ours", options).unwrap();
-    let mut state = node.watch_state();
-    let mut last = czxid(&mut state).await;
-    let path = within(node.wait_present()).await.unwrap();
-    assert!(path.starts_with("/kept/_c_") && path.ends_with("-m-0000000000"), "{path}");
-    for round in 0..3 {
-        match round {
-            0 => kill_session(&client).await.unwrap(),
-            _ => zookeeper.delete(&path, None).await.unwrap(),
-        }
-        last = made_again(&mut state, last).await;
-        assert_eq!(within(node.wait_present()).await.unwrap(), path);
-        assert_eq!(children(&zookeeper, "/kept").await.len(), 1);
-    }
-    within(node.close()).await.unwrap();
-    queue_of(&zookeeper, "/kept", 0).await;
-    all_watches(&server, 0).await;
-}
-
-#[tokio::test]
-async fn a_persistent_node_stays_with_its_value() {
-    let (server, client, zookeeper) = server_client_and_bystander().await;
-    make(&zookeeper, CreateMode::Persistent).await;
-    let options = PersistentNodeOptions::new().mode(NodeMode::Persistent);
-    // Taken over, and given the data.
-    let node = with(&client, options.clone());
-    let mut state = node.watch_state();
-    let first = czxid(&mut state).await;
-    assert_eq!(data(&zookeeper, PATH).await, "ours");
-    kill_session(&client).await.unwrap();
-    zookeeper.delete(PATH, None).await.unwrap();
-    made_again(&mut state, first).await;
-    // It goes with the client.
-    within(client.close()).await;
-    assert_eq!(stat(&zookeeper, PATH).await, None);
-
-    let client = connect(&server).await;
-    let node = with(&client, options);
-    let czxid = czxid(&mut node.watch_state()).await;
-    assert_eq!(stat(&zookeeper, PATH).await.unwrap().czxid, czxid);
-    within(node.close()).await.unwrap();
-    assert_eq!(stat(&zookeeper, PATH).await, None);
 }
 
 // Curator repeats a refused create as fast as the servers answer, and says nothing.
