@@ -8,6 +8,7 @@ mod limits;
 mod one_shots;
 mod reader;
 mod replies;
+mod restored;
 mod root;
 mod servers;
 mod threads;

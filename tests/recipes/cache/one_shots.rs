@@ -31,9 +31,7 @@ async fn the_cache_is_told(server: &Server, nth: usize, gives_up: bool, cache_fi
     let mut waiting = Some(Box::pin(semaphore.acquire()));
     tokio::select! {
         _ = waiting.as_mut().unwrap() => unreachable!("it is taken"),
-        () = all_happen => {}
-        // There are not so many.
-        () = sleep(secs(2) * (1 + nth as u32)) => return,
+        () = within(all_happen) => {}
     }
     let cache = cache.unwrap_or_else(new_cache);
     // Let its watch be requested.
