@@ -225,6 +225,7 @@ mod tests {
         let all =
             br#"{"id":"a","port":1,"sslPort":null,"payload":null,"serviceType":"DYNAMIC","enabled":true}"#;
         assert!(is_same(one, all) && is_same(all, one));
+        assert!(is_same(one, br#"{"id":"a","port":1,"more":1}"#));
         for other in [r#""enabled":false"#, r#""serviceType":"STATIC""#, r#""payload":{}"#, r#""name":"a""#] {
             assert!(!is_same(one, format!(r#"{{"id":"a","port":1,{other}}}"#).as_bytes()), "{other}");
         }

@@ -150,3 +150,42 @@ async fn a_large_backlog_blocks_no_runtime() {
     assert!(longest < secs(2), "it stood still for {longest:?}");
     assert!(stalls < secs(8), "the first 30 runs took {stalls:?}");
 }
+
+#[tokio::test]
+async fn a_clock_that_is_set_in_the_middle_of_a_term_ends_it() {
+    let (_server, client) = server_in_memory().await;
+    let (log, now) = (Log::default(), SystemTime::now());
+    let clock = ManualClock::new(now);
+    let job = quick(&client, &clock, strict(), 0, &log);
+    for (number, wrong) in (1..).zip([now + YEAR, now - YEAR]) {
+        waits(&job).await;
+        clock.set(wrong);
+        refuses(&job).await;
+        assert_eq!(log.begun().len(), number - 1);
+        clock.set(now + (number as u32 - 1) * PERIOD);
+        waits(&job).await;
+        clock.advance(PERIOD);
+        has_run(&job, number as u64).await;
+    }
+}
+
+/// As a leader leaves it that tolerates any clock.
+#[tokio::test]
+async fn a_record_from_the_future_is_mended() {
+    let (server, one) = server_in_memory().await;
+    let two = client_of(&server).await;
+    let (log, now) = (Log::default(), SystemTime::now());
+    let wrong = ManualClock::new(now + YEAR);
+    let first = quick(&one, &wrong, JobOptions::new(), 0, &log);
+    waits(&first).await;
+    wrong.advance(PERIOD);
+    has_run(&first, 1).await;
+    first.close().await.unwrap();
+    let right = ManualClock::new(now);
+    let second = quick(&two, &right, strict(), 1, &log);
+    let record = waits(&second).await;
+    assert!(record.next_run < Some(now + HOUR), "{record:?}");
+    right.advance(2 * PERIOD);
+    has_run(&second, 2).await;
+    assert_eq!(log.begun().last().unwrap().by, 1);
+}

@@ -34,6 +34,13 @@ async fn who_is_not_eligible_does_not_stand() {
     assert_eq!(latch.health().role, LeaderRole::Leader);
     latch.close(CloseMode::Silent).await.unwrap();
     becomes(&latch, LeaderRole::Closed).await;
+
+    // A closed client is closed, whatever comes.
+    eligible.send_replace(false);
+    let late = self::latch(&client, &eligible);
+    within(client.close()).await;
+    eligible.send_replace(true);
+    assert_eq!(within(late.await_leadership()).await.unwrap_err(), Error::Closed);
 }
 
 /// The work is told, ends by itself, and another one leads; the first stands again behind it.

@@ -170,3 +170,45 @@ async fn what_is_known_of_a_queue_is_kept_for_as_long_as_it_is_held() {
     drop(guard);
     drop(within(waiter).await.unwrap());
 }
+
+#[tokio::test]
+async fn an_owner_that_waits_enters_when_it_comes_to_hold_elsewhere() {
+    let (sandbox, [client]) = sandbox_with_clients().await;
+    let locks = locks(&client);
+    let (holder, owner) = (Owner::new(), Owner::new());
+    let guard = held(&locks, "a", &holder).await;
+    // Two requests of one owner, which know nothing of each other.
+    let waiting = [(); 2].map(|()| {
+        let (locks, owner) = (locks.clone(), owner.clone());
+        tokio::spawn(async move { held(&locks, "a", &owner).await })
+    });
+    eventually("both wait", || async {
+        (locks.mutex("a").unwrap().participants().await.unwrap().len() == 3).then_some(())
+    })
+    .await;
+    guard.release().await.unwrap();
+    let [one, two] = waiting;
+    let guards = [within(one).await.unwrap(), within(two).await.unwrap()];
+    assert_eq!(guards[0].node_path(), guards[1].node_path());
+    drop(guards);
+    sandbox.assert_nothing_left().await;
+}
+
+#[tokio::test]
+async fn used_keys_leave_no_watch_behind() {
+    // Their nodes stay: a watch on one would end with it.
+    let server = empty_server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
+    let locks = locks(&client);
+    for key in 0..20 {
+        let mutex = locks.mutex(key).unwrap();
+        // The second time the path is watched, for as long as the client has a use for the queue.
+        visit(&mutex.owned_by(&Owner::new()), 2).await;
+        let guard = held(&locks, key, &Owner::new()).await;
+        drop(mutex);
+        tokio::join!(async { drop(held(&locks, key, &Owner::new()).await) }, async { drop(guard) });
+    }
+    watches_of(&server, 0).await;
+    assert_eq!(children(&zookeeper, BASE).await.len(), 20);
+    no_ephemerals_below(&zookeeper, BASE).await;
+}

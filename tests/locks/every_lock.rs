@@ -208,6 +208,47 @@ pub(crate) async fn come_in_order(scene: &Scene, kind: Kind) {
 }
 
 #[tokio::test]
+async fn a_failed_try_leaves_the_queue_as_it_was() {
+    each_kind(async |scene: &Scene, kind: Kind| {
+        let [holder, other, next, ..] = &scene.clients;
+        let lock = kind.lock(other);
+        let held = kind.occupy(holder).await;
+        let mut waiting = None;
+        for waiters in 0..2 {
+            if waiters == 1 {
+                waiting = Some(waiter(kind.lock(next)));
+                scene.parked(1).await;
+            }
+            let before = scene.nodes(kind).await;
+            for within in [None, Some(Duration::ZERO), Some(ms(200))] {
+                let outcome = answered(async || {
+                    let outcome = match within {
+                        None => lock.try_acquire().await,
+                        Some(within) => lock.try_acquire_for(within).await,
+                    };
+                    if outcome.is_err() {
+                        scene.nodes_are(kind, &before).await;
+                    }
+                    outcome
+                });
+                assert!(outcome.await.is_none());
+                assert_eq!(scene.nodes(kind).await, before, "out of the queue at once, {within:?}");
+                scene.parked(waiters).await;
+            }
+            // In this time it may not even have got in. Then the background sees to it.
+            let outcome = lock.try_acquire_for(Duration::from_micros(1)).await;
+            assert!(matches!(outcome, Ok(None) | Err(Error::NotConnected { .. })), "{outcome:?}");
+            scene.nodes_are(kind, &before).await;
+            // Nor does it count as the next waiter.
+            scene.parked(waiters).await;
+        }
+        release(held).await;
+        release([within(waiting.unwrap()).await.unwrap().unwrap()]).await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_dropped_guard_is_out_of_the_way_of_the_next_request() {
     each_kind(async |scene: &Scene, kind: Kind| {
         let client = &scene.clients[0];

@@ -228,3 +228,19 @@ async fn only_mutexes_linger() {
         assert!(matches!(error, Error::InvalidArgument { argument: "linger", .. }), "{error}");
     }
 }
+
+#[test]
+fn the_end_of_the_runtime_ends_it() {
+    let around = tokio::runtime::Runtime::new().unwrap();
+    let server = around.block_on(Server::start()).unwrap();
+    let inner = tokio::runtime::Runtime::new().unwrap();
+    let mutex = inner.block_on(async {
+        let client = connect_here(&server).await;
+        let mutex = lingering(&client);
+        leave_a_node(&mutex).await;
+        mutex
+    });
+    drop(inner);
+    let tried = around.block_on(within(mutex.try_acquire_for(ms(100))));
+    assert!(tried.is_err(), "{tried:?}");
+}

@@ -19,9 +19,9 @@ pub async fn server_counting_from(parent: &str, number: i32) -> Server {
     zookeeper.mkdir(parent, &anyone(zk::CreateMode::Persistent)).await.unwrap();
     zookeeper.create(&child, b"", &anyone(zk::CreateMode::Persistent)).await.unwrap();
     zookeeper.delete(&child, None).await.unwrap();
+    drop(zookeeper);
     // Behind the path: the length of the data, one entry of an access list, and whether it is ephemeral.
     let up_to_counter = 4 + (4 + 4 + 4 + "world".len() + 4 + "anyone".len()) + 1;
-    drop(zookeeper);
     rewrite_history(&mut server, &[CREATE, CREATE2], &child, up_to_counter, number).await;
     server.into()
 }
@@ -31,8 +31,8 @@ pub async fn server_with_version(path: &str, version: i32) -> Server {
     let (mut server, zookeeper) = server_without_digest().await;
     zookeeper.create(path, b"", &anyone(zk::CreateMode::Persistent)).await.unwrap();
     zookeeper.set_data(path, b"x", None).await.unwrap();
-    // Behind the path: the length of the data, and the data.
     drop(zookeeper);
+    // Behind the path: the length of the data, and the data.
     rewrite_history(&mut server, &[SET_DATA], path, 4 + 1, version).await;
     server.into()
 }

@@ -182,6 +182,7 @@ async fn leaders_and_their_changes_are_counted() {
     assert_eq!((holds(path, "released"), holds(path, "lost")), (1.0, 0.0), "to resign is no loss");
 
     // Only one of them leads, and the other one waits again.
+    until("a waiter", || of("waiters", path) == 1.0).await;
     mine.close(CloseMode::Silent).await.unwrap();
     assert_eq!((of("waiters", path), waits(path, "cancelled")), (0.0, 1.0));
     other.close(CloseMode::Silent).await.unwrap();

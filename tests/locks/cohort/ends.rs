@@ -44,3 +44,29 @@ async fn an_unknown_outcome_ends_the_handing_on() {
     let next = within(next).await.unwrap();
     assert_ne!(next.node_path(), node);
 }
+
+#[test]
+fn the_end_of_the_runtime_ends_the_wait() {
+    let around = tokio::runtime::Runtime::new().unwrap();
+    let server = around.block_on(Server::start()).unwrap();
+    let inner = tokio::runtime::Runtime::new().unwrap();
+    let (mutex, guard) = inner.block_on(async {
+        let client = connect_here(&server).await;
+        let mutex = selfish(&client);
+        let guard = mutex.acquire().await.unwrap();
+        (mutex, guard)
+    });
+    let waiting = around.spawn(in_line_on(&around, &mutex));
+    let tries = mutex.owned_by(&Owner::new());
+    drop(inner);
+    let waited = around.block_on(within(waiting)).unwrap();
+    assert!(waited.is_err(), "{waited:?}");
+    let tried = around.block_on(within(tries.try_acquire_for(ms(100))));
+    assert!(tried.is_err(), "{tried:?}");
+    drop(guard);
+}
+
+fn in_line_on(runtime: &tokio::runtime::Runtime, mutex: &InterProcessMutex) -> Acquire {
+    let _entered = runtime.enter();
+    in_line(mutex)
+}

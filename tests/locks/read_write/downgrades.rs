@@ -116,6 +116,66 @@ async fn a_release_waits_for_the_delete_also_while_the_owner_becomes_a_reader() 
     assert_nothing_left(&server, &zookeeper, LOCK).await;
 }
 
+#[tokio::test]
+async fn a_downgrade_dropped_at_each_await_leaves_the_write_hold_alone() {
+    let (server, zookeeper, [client]) = server_with_clients().await;
+    let session = session_id(&client).await;
+    let lock = read_write(&client);
+    let writing = lock.write().acquire().await.unwrap();
+    for awaits in 1.. {
+        let changed = changes(&zookeeper).await;
+        let reading = poll_times(lock.read().acquire(), awaits).await;
+        let done = reading.is_some();
+        drop(reading);
+        // The reader's node came and went.
+        left_after(&zookeeper, changed + 2, &[&writing]).await;
+        assert_eq!(writing.hold_count(), 1);
+        assert!(!lock.read().is_owned_by(&Owner::current()));
+        if done {
+            assert!(awaits > 1, "{awaits} awaits");
+            break;
+        }
+    }
+    writing.release().await.unwrap();
+    assert_nothing_left(&server, &zookeeper, LOCK).await;
+    assert_eq!(session_id(&client).await, session);
+}
+
+#[tokio::test]
+async fn a_lost_reply_to_a_downgrade_leaves_one_reader() {
+    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
+    let session = session_id(&client).await;
+    let lock = read_write(&client);
+    let owner = Owner::new();
+    let writing = lock.write().owned_by(&owner).acquire().await.unwrap();
+
+    // Given up while it is in doubt.
+    let changed = changes(&zookeeper).await;
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
+    let reading = read_as(&lock, &owner);
+    within(lost.happened()).await;
+    reading.abort();
+    drop(reading.await);
+    left_after(&zookeeper, changed + 2, &[&writing]).await;
+    assert_eq!(writing.hold_count(), 1);
+
+    // Created, undone and created.
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
+    let reading = within(lock.read().owned_by(&owner).acquire()).await.unwrap();
+    within(lost.happened()).await;
+    left_after(&zookeeper, changed + 5, &[&writing, &reading]).await;
+    assert_eq!(sequence(reading.node_path()), sequence(writing.node_path()));
+    assert_eq!(reading.fencing_token(), writing.fencing_token());
+
+    writing.release().await.unwrap();
+    let writer = read_write(&connect(&server).await);
+    assert!(writer.write().try_acquire().await.unwrap().is_none());
+    reading.release().await.unwrap();
+    writer.write().try_acquire().await.unwrap().unwrap().release().await.unwrap();
+    assert_nothing_left(&server, &zookeeper, LOCK).await;
+    assert_eq!(session_id(&client).await, session);
+}
+
 /// How many nodes have come and gone, together.
 async fn changes(zookeeper: &zk::Client) -> i32 {
     zookeeper.check_stat(LOCK).await.unwrap().unwrap().cversion

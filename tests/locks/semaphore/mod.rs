@@ -329,6 +329,9 @@ async fn a_semaphore_mutex_knows_no_owner() {
     let guard = one.acquire().await.unwrap();
     assert!(one.is_acquired_in_this_process() && one.clone().is_acquired_in_this_process());
     assert!(!other.is_acquired_in_this_process());
+    // It is a semaphore with one permit.
+    let semaphore = semaphore(&client, 1);
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
     let waiters = join_all([&one, &other].map(async |lock| {
         let guard = lock.acquire().await.unwrap();
         assert!(lock.is_acquired_in_this_process());
@@ -343,6 +346,9 @@ async fn a_semaphore_mutex_knows_no_owner() {
     };
     within(join(waiters, releasing)).await;
     assert!(!one.is_acquired_in_this_process() && !other.is_acquired_in_this_process());
+    let permit = semaphore.acquire().await.unwrap();
+    assert!(one.try_acquire().await.unwrap().is_none() && one.is_locked().await.unwrap());
+    permit.release().await.unwrap();
     sandbox.assert_nothing_left().await;
 }
 

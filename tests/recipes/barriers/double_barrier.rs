@@ -124,3 +124,25 @@ async fn threads_have_the_same() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn lost_replies_do_no_harm() {
+    let (server, proxy, zookeeper) = server_proxy_and_bystander().await;
+    let (client, other) = (connect_through(&proxy).await, connect(&server).await);
+    // Its requests, so that the create of its own node and that of `ready` are among them.
+    for fate in [Fate::LoseReply, Fate::LoseRequest] {
+        for lost in 0..6 {
+            let waiting = enter_in_task(&other, 2);
+            queue_of(&zookeeper, PATH, 1).await;
+            let intercepted = proxy.intercept_after(lost, fate);
+            let entered = within(enter_in_task(&client, 2)).await.unwrap().unwrap();
+            let first = within(waiting).await.unwrap().unwrap();
+            assert_eq!(queue_of(&zookeeper, PATH, 3).await.len(), 3, "one node each");
+            let leaving = leave_in_task(first);
+            within(entered.leave()).await.unwrap();
+            within(leaving).await.unwrap().unwrap();
+            intercepted.release();
+            queue_of(&zookeeper, PATH, 0).await;
+        }
+    }
+}

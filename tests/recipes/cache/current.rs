@@ -45,3 +45,28 @@ async fn wait_current_returns_no_snapshot_from_before() {
         }
     }
 }
+
+/// The servers tell of what happens to it then.
+#[tokio::test]
+async fn a_node_that_becomes_readable_appears() {
+    let Some(server) = server_3_9().await else { return };
+    let zookeeper = bystander(&server).await;
+    create(&zookeeper, "/r", b"").await;
+    let client = connect(&server).await;
+    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    within(cache.wait_current()).await.unwrap();
+    let hidden = [Acl::new(Permission::ADMIN, AuthId::anyone())];
+    zookeeper
+        .create("/r/n", b"1", &zk::CreateMode::Persistent.with_acls(zk::Acls::new(&hidden)))
+        .await
+        .unwrap();
+    sleep(ms(500)).await;
+    let all = [Acl::new(Permission::ALL, AuthId::anyone())];
+    zookeeper.set_acl("/r/n", &all, None).await.unwrap();
+    sleep(ms(500)).await;
+    // The servers tell of all of these.
+    zookeeper.set_data("/r/n", b"2", None).await.unwrap();
+    create(&zookeeper, "/r/n/child", b"").await;
+    let seen = timeout(BOUND, cache.wait_until(|snapshot| snapshot.get("/r/n").is_some())).await;
+    assert!(seen.is_ok(), "it is {:?}, and does not have the node", cache.state());
+}

@@ -46,11 +46,12 @@ async fn replies_stay_small_when_large_nodes_follow_small_ones() {
     let zookeeper = bystander(&server).await;
     create(&zookeeper, "/r", b"").await;
     create_many(&zookeeper, (0..2000).map(|number| format!("/r/a{number:04}")), b"x").await;
-    let large = vec![7; 250_000];
+    // One is as large as the servers take it.
+    let large = |at| vec![7; if at == 7 { 1_000_000 } else { 250_000 }];
     let are_large: Vec<_> =
         (0..200).map(|at| if at < 20 { format!("/r/a{at:02}00z") } else { format!("/r/z{at:04}") }).collect();
-    for path in &are_large {
-        create(&zookeeper, path, &large).await;
+    for (at, path) in are_large.iter().enumerate() {
+        create(&zookeeper, path, &large(at)).await;
     }
     let (address, largest) = measuring_relay(server.connect_string()).await;
     let client = Client::builder().drop_timeout(Duration::ZERO).connect(&address).await.unwrap();
@@ -64,7 +65,7 @@ async fn replies_stay_small_when_large_nodes_follow_small_ones() {
     );
     let snapshot = cache.current();
     assert_eq!(snapshot.len(), 1 + 2000 + 200);
-    assert!(are_large.iter().all(|path| snapshot.data(path) == Some(&large)));
+    assert!(are_large.iter().enumerate().all(|(at, path)| snapshot.data(path) == Some(&large(at))));
     zookeeper.set_data(&are_large[7], b"small", None).await.unwrap();
     let snapshot = shows(&cache, &are_large[7], Some(b"small")).await;
     let bytes = snapshot.iter().map(|node| node.path().len() + node.data().unwrap_or_default().len());

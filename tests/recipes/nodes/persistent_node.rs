@@ -244,3 +244,31 @@ async fn threads_have_the_same() {
     .await;
     queue_of(&zookeeper, "/kept", 0).await;
 }
+
+#[tokio::test]
+async fn a_lost_reply_leaves_one_node() {
+    let (server, proxy, client) = server_proxy_and_client().await;
+    let zookeeper = bystander(&server).await;
+    make_parent(&zookeeper).await;
+    for fate in [Fate::LoseReply, Fate::LoseRequest] {
+        for mode in [NodeMode::Ephemeral, NodeMode::EphemeralSequential, NodeMode::Persistent] {
+            let lost = proxy.intercept(Request::Create, fate);
+            let node = with(&client, PersistentNodeOptions::new().mode(mode));
+            within(lost.happened()).await;
+            let path = within(node.wait_present()).await.unwrap();
+            let name = path.strip_prefix("/kept/").unwrap();
+            assert_eq!(children(&zookeeper, "/kept").await, [name], "{mode:?}");
+            assert_eq!(data(&zookeeper, &path).await, "ours");
+
+            let lost = proxy.intercept(Request::SetData, fate);
+            within(node.set_data("newer")).await.unwrap();
+            within(lost.happened()).await;
+            assert_eq!(data(&zookeeper, &path).await, "newer");
+
+            let lost = proxy.intercept(Request::Delete, fate);
+            within(node.close()).await.unwrap();
+            within(lost.happened()).await;
+            assert_eq!(children(&zookeeper, "/kept").await, [""; 0], "{mode:?}");
+        }
+    }
+}

@@ -108,3 +108,25 @@ async fn a_dropped_persistent_node_goes_before_its_client() {
         eventually("it is deleted", async || data(&zookeeper, PATH).await.is_none().then_some(())).await;
     }
 }
+
+// The create found someone else's node, but the reply that says so was lost.
+#[tokio::test]
+async fn close_after_a_lost_create_leaves_a_strangers_persistent_node_alone() {
+    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
+    make_parent(&zookeeper).await;
+    let persistent = anyone(CreateMode::Persistent);
+    for (theirs, is_written_to) in [("theirs", false), ("ours", true)] {
+        zookeeper.create(PATH, theirs.as_bytes(), &persistent).await.unwrap();
+        if is_written_to {
+            zookeeper.set_data(PATH, theirs.as_bytes(), None).await.unwrap();
+        }
+        let client = connect_through(&proxy).await;
+        let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+        let node = start(&client, NodeMode::Persistent);
+        within(lost.happened()).await;
+        within(node.close()).await.unwrap();
+        assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some(theirs));
+        within(client.close()).await;
+        zookeeper.delete(PATH, None).await.unwrap();
+    }
+}

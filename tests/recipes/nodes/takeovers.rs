@@ -47,3 +47,25 @@ async fn who_leaves_a_group_does_not_evict_another() {
     let members = within(second.group().members()).await.unwrap();
     assert_eq!(members.get("a").map(|member| member.czxid()), Some(czxid), "it is still the same");
 }
+
+/// A value that ends before it was present has not taken over what was there, however far it has come.
+#[tokio::test]
+async fn a_value_that_ends_at_once_leaves_the_persistent_node_of_a_stranger() {
+    let (_server, proxy, client, zookeeper) = server_proxy_client_and_bystander().await;
+    let persistent = anyone(CreateMode::Persistent);
+    for (path, request, has) in [
+        ("/early", Request::Create, "theirs"),
+        ("/later", Request::GetData, "theirs"),
+        ("/late", Request::SetData, "ours"),
+    ] {
+        zookeeper.create(path, b"theirs", &persistent).await.unwrap();
+        let held = proxy.intercept(request, Fate::HoldReply);
+        let options = PersistentNodeOptions::new().mode(NodeMode::Persistent);
+        let node = PersistentNode::start(&client, path, "ours", options).unwrap();
+        within(held.happened()).await;
+        let closing = begun(node.close());
+        held.release();
+        within(closing).await.unwrap();
+        assert_eq!(data(&zookeeper, path).await.as_deref(), Some(has), "{path}");
+    }
+}

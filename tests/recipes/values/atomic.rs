@@ -30,6 +30,9 @@ async fn a_number_is_eight_bytes_in_a_node() {
     assert_eq!(number.fetch_update(|old| Some(old * 2)).await, Ok(Ok(8)));
     assert_eq!(same.fetch_update(|_| None).await, Ok(Err(16)));
     assert_eq!((same.initialize(1).await, same.get().await), (Ok(false), Ok(16)));
+    // What it refuses, it has seen.
+    number.force_set(50).await.unwrap();
+    assert_eq!(same.fetch_update(|old| (old < 20).then_some(old + 1)).await, Ok(Err(50)));
     zookeeper.set_data(PATH, b"", None).await.unwrap();
     assert_eq!(number.increment().await, Ok(1));
     // Deleted by hand: zero again.

@@ -91,3 +91,32 @@ async fn a_node_that_is_replaced_in_that_moment_is_reported() {
     let error = within(updating).await.unwrap().unwrap_err();
     assert!(matches!(&error, Error::NodeReplaced { path, .. } if path == PATH), "{error}");
 }
+
+/// What is at the next version shows that ours was not done.
+#[tokio::test]
+async fn another_write_settles_a_lost_one() {
+    let (_server, proxy, value, zookeeper) = stage().await;
+    let seen = value.get_versioned().await.unwrap();
+    let lost = proxy.intercept(Request::SetData, Fate::LoseRequest);
+    let writing = tokio::spawn({
+        let value = value.clone();
+        async move { value.compare_and_set(&seen, "ours").await }
+    });
+    proxy.refuse_connections(true).unwrap();
+    within(lost.happened()).await;
+    zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
+    mend(&proxy);
+    let current = within(writing).await.unwrap().unwrap().unwrap_err();
+    assert_eq!(current.value(), b"theirs");
+
+    // Two of them do not.
+    let lost = proxy.intercept(Request::SetData, Fate::LoseRequest);
+    let writing = tokio::spawn(async move { value.compare_and_set(&current, "ours").await });
+    proxy.refuse_connections(true).unwrap();
+    within(lost.happened()).await;
+    zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
+    zookeeper.set_data(PATH, b"theirs again", None).await.unwrap();
+    mend(&proxy);
+    let error = within(writing).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::WriteOutcomeUnknown { .. }), "{error}");
+}

@@ -205,6 +205,9 @@ impl Lane {
         let guard = within(task).await.unwrap().unwrap();
         sleep(A_MOMENT).await;
         let (requests, polls) = (self.proxy.take_requests().len(), polls.now() - 1);
+        if self.operation.is_in_vain() {
+            assert!(guard.is_none(), "it is taken");
+        }
         if let Some(guard) = guard {
             within(guard.release()).await.unwrap();
         }

@@ -90,6 +90,11 @@ impl Operation {
         matches!(self, Self::Wait(_) | Self::WaitWithTicket)
     }
 
+    /// Whether somebody else has the lock all the time.
+    pub(crate) fn is_in_vain(self) -> bool {
+        matches!(self, Self::TryAcquireTaken(_) | Self::TryAcquireForTaken(_))
+    }
+
     /// Whether it begins with the lock held.
     pub(crate) fn is_of_a_holder(self) -> bool {
         matches!(self, Self::Release | Self::Run | Self::Transaction)

@@ -30,6 +30,7 @@ async fn a_lazy_client_can_be_waited_for(stage: Stage) {
     proxy.refuse_connections(true);
     let builder = stage.machines()[0].builder().connection_timeout(TIMEOUT);
     let client = builder.connect_lazily(&proxy.address).unwrap();
+    assert_eq!(client.watch_connection().get(), ConnectionState::Suspended);
     let start = Instant::now();
     let error = client.wait_connected().await.unwrap_err();
     assert!(matches!(error, Error::NotConnected { .. }), "{error}");
