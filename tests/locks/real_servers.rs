@@ -10,7 +10,7 @@ use crate::support::kinds::assert_lost;
 // and semaphore/in_trouble.rs, for both sides of a read/write lock read_write/last_numbers.rs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real ZooKeeper"]
-async fn past_the_last_number_every_kind_of_lock_excludes_others_in_order() {
+async fn past_the_last_number_every_kind_of_queue_excludes_others_in_order() {
     for (kind, queue) in [
         (Kind::Mutex, ""),
         (Kind::Writer, ""),

@@ -12,8 +12,6 @@ pub struct Room(Mutex<Inside>);
 #[derive(Debug, Default)]
 struct Inside {
     taken: u32,
-    visitors: usize,
-    most_visitors: usize,
     visits: usize,
     last: Grant,
     last_of_whole: Grant,
@@ -54,19 +52,12 @@ impl Room {
             inside.last_of_whole = grant;
         }
         inside.visits += 1;
-        inside.visitors += 1;
-        inside.most_visitors = inside.most_visitors.max(inside.visitors);
         Stay { room: self, share }
     }
 
     /// How often somebody came in.
     pub fn visits(&self) -> usize {
         self.0.lock().unwrap().visits
-    }
-
-    /// How many were inside at once.
-    pub fn most_visitors(&self) -> usize {
-        self.0.lock().unwrap().most_visitors
     }
 }
 
@@ -84,6 +75,5 @@ impl Drop for Stay<'_> {
         // Whoever panicked inside has said why.
         let Ok(mut inside) = self.room.0.lock() else { return };
         inside.taken -= self.share;
-        inside.visitors -= 1;
     }
 }
