@@ -237,8 +237,10 @@ async fn a_create_that_was_given_up_leaves_nothing_if_it_is_done_later() {
 #[tokio::test]
 #[ignore = "needs a real ZooKeeper"]
 async fn a_waiter_keeps_its_place_over_a_restart_of_the_server() {
-    let mut server = Server::start().await.unwrap();
-    let [holder, other] = connect_many(&server).await;
+    // However long the restart takes.
+    let server = Server::builder().session_timeout_bounds(secs(1), secs(600));
+    let mut server = server.start().await.unwrap();
+    let (holder, other) = (quiet(&server.connect_string()).await, quiet(&server.connect_string()).await);
     let zookeeper = holder.zookeeper().await.unwrap();
     let mut waiting = Vec::new();
     for kind in [Kind::Mutex, Kind::Writer, Kind::Reader, Kind::Permit] {
