@@ -261,3 +261,10 @@ impl<'a> Line<'a> {
         names.iter().for_each(|name| drop(self.remove(name)));
     }
 }
+
+/// Nobody gets this lock now, nor in a while.
+pub(crate) async fn assert_taken(lock: &dyn InterProcessLock) {
+    assert!(lock.try_acquire().await.unwrap().is_none());
+    let tried = answered(async || lock.try_acquire_for(ms(300)).await);
+    assert!(tried.await.is_none());
+}
