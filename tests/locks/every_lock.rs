@@ -213,6 +213,8 @@ async fn a_failed_try_leaves_the_queue_as_it_was() {
         let [holder, other, next, ..] = &scene.clients;
         let lock = kind.lock(other);
         let held = kind.occupy(holder).await;
+        // The gate of a semaphore was left right before, and nobody has waited for that.
+        holder.zookeeper().await.unwrap().sync("/").await.unwrap();
         let mut waiting = None;
         for waiters in 0..2 {
             if waiters == 1 {

@@ -275,6 +275,7 @@ async fn a_take_that_is_never_accepted_ends_after_eleven(stage: Stage) {
     let [one, other] = [proxy.client(session).await, proxy.client(session).await];
     let semaphore = |client| Semaphore::new(client, PATH, 200).unwrap();
     let held = within(semaphore(&one).acquire()).await.unwrap();
+    queue_of(&servers, GATE, 0).await;
     let all = semaphore(&other).many(200).unwrap();
     let all = stage.machines()[0].spawn(async move { all.acquire().await });
     queue_of(&servers, GATE, 1).await;
