@@ -4,8 +4,8 @@
 mod support;
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,11 +14,12 @@ use futures_executor::block_on;
 use support::counter::server_counting_from;
 use support::runtime::server_elsewhere;
 use support::*;
+use tokio::runtime::{Builder, Runtime};
 use tokio::time::timeout;
 use zk_recipes::testing::{FaultProxy, Traffic};
 use zk_recipes::{
     Acl, AuthId, Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LockOptions, MultiLock,
-    Owner, Permission, ReadWriteLock, Semaphore,
+    Owner, Permission, ReadWriteLock, Semaphore, blocking,
 };
 use zookeeper_client as zk;
 
@@ -80,7 +81,7 @@ fn a_lock_that_is_lost_while_a_thread_without_a_runtime_waits_for_the_next_is_no
 fn a_runtime_without_timers_acquires_existing_locks() {
     let (elsewhere, server) = server_elsewhere();
     let client = elsewhere.block_on(connect(&server));
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = Builder::new_current_thread().build().unwrap();
     for (kind, lock) in subjects(&client, C) {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
             runtime.block_on(async {
@@ -94,6 +95,54 @@ fn a_runtime_without_timers_acquires_existing_locks() {
 }
 
 /// A future goes on elsewhere after the runtime that polled it first has ended.
+/// Nobody drives it, or it is busy with what waits for the caller. The deadline is that of the caller.
+#[test]
+fn an_acquire_ends_in_time_though_the_runtime_of_the_client_stands_still() {
+    let (elsewhere, server) = server_elsewhere();
+    let time = Duration::from_millis(500);
+    let idle = Builder::new_current_thread().enable_all().build().unwrap();
+    let busy = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    for home in [&idle, &busy] {
+        let builder = Client::builder().runtime(home.handle().clone()).drop_timeout(Duration::ZERO);
+        let client = home.block_on(builder.connect(&server.connect_string())).unwrap();
+        let (told, tell) = mpsc::channel::<()>();
+        home.spawn(async move { tell.recv().ok() });
+        let mutex = mutex_at(&client, A);
+        let outcome = elsewhere.block_on(async { timeout(LONG, mutex.try_acquire_for(time)).await });
+        assert!(matches!(outcome, Ok(Err(Error::NotConnected { .. }))), "{outcome:?}");
+        let blocking = blocking::InterProcessMutex::from(mutex);
+        let (done, is_done) = mpsc::channel();
+        thread::spawn(move || done.send(blocking.try_acquire_for(time).map(drop)));
+        let outcome = is_done.recv_timeout(LONG);
+        assert!(matches!(outcome, Ok(Err(Error::NotConnected { .. }))), "{outcome:?}");
+        drop(told);
+    }
+    busy.shutdown_background();
+}
+
+/// While its caller polls it for the first time, or a thread of the caller is not scheduled there.
+#[test]
+fn a_runtime_that_ends_as_an_acquire_begins_is_an_error() {
+    let (elsewhere, server) = server_elsewhere();
+    let home = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+    let handle = home.handle().clone();
+    let runtime = Arc::new(Mutex::new(None::<Runtime>));
+    let ends = runtime.clone();
+    let builder = Client::builder().runtime(handle).drop_timeout(Duration::ZERO).acl_for_path(move |_| {
+        if let Some(runtime) = ends.lock().unwrap().take() {
+            thread::spawn(move || runtime.shutdown_timeout(LONG)).join().unwrap();
+        }
+        None
+    });
+    let client = home.block_on(builder.connect(&server.connect_string())).unwrap();
+    let mutex = mutex_at(&client, A);
+    home.block_on(async { within(mutex.acquire()).await.unwrap().release().await.unwrap() });
+    *runtime.lock().unwrap() = Some(home);
+    let outcome = elsewhere.block_on(async { within(mutex.try_acquire_for(LONG)).await });
+    assert_eq!(outcome.map(drop), Err(Error::Closed));
+    assert!(runtime.lock().unwrap().is_none(), "it has ended");
+}
+
 #[test]
 fn an_acquire_goes_on_when_the_runtime_that_began_it_has_ended() {
     let (elsewhere, server) = server_elsewhere();
@@ -104,7 +153,7 @@ fn an_acquire_goes_on_when_the_runtime_that_began_it_has_ended() {
         let lock = lock.owned_by(&owner);
         let held = block_on(mutex_at(&holder, B).acquire()).unwrap();
         let mut acquiring = Box::pin(async move { lock.try_acquire_for(LONG).await });
-        let begun = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let begun = Builder::new_current_thread().enable_all().build().unwrap();
         begun.block_on(async {
             tokio::select! {
                 biased;
@@ -130,9 +179,8 @@ fn a_call_whose_runtime_ends_does_not_take_the_other_call_of_its_owner_along() {
     for round in 0..6 {
         let lock = existing(&client).owned_by(&Owner::new());
         let held = block_on(mutex_at(&holder, B).acquire()).unwrap();
-        let begun =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let call = |runtime: &tokio::runtime::Runtime| {
+        let begun = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
+        let call = |runtime: &Runtime| {
             let lock = lock.clone();
             runtime.spawn(async move { lock.acquire().await })
         };
@@ -177,8 +225,7 @@ fn several_releases_at_the_end_of_a_runtime_are_no_panic() {
         before(panic);
     }));
     for round in 0..20 {
-        let runtime =
-            tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let client = runtime.block_on(async {
             let builder = Client::builder().runtime(tokio::runtime::Handle::current());
             builder.drop_timeout(Duration::ZERO).connect(&server.connect_string()).await.unwrap()

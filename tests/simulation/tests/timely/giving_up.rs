@@ -53,6 +53,24 @@ async fn acquires_that_are_not_polled_keep_no_reader_out(stage: Stage) {
     guard.release().await.unwrap();
 }
 
+/// As many as may be on their way pause before they try again. The servers answer meanwhile, and nobody has the lock.
+#[history]
+async fn who_comes_after_an_outage_does_not_wait_for_those_who_pause(stage: Stage) {
+    const PAUSE: Duration = secs(60);
+    let (proxy, client) = stage.far(tries(secs(300), CONNECTION, RetryPolicy::forever(PAUSE))).await;
+    let lock = mutex(&client);
+    visit(&lock).await;
+    proxy.cut_off();
+    let pausing: Vec<_> = (0..64).map(|_| acquiring(&lock.owned_by(&Owner::new()))).collect();
+    sleep(2 * CONNECTION).await;
+    proxy.refuse_connections(false);
+    connected(&client).await;
+    let guard = lock.owned_by(&Owner::new()).try_acquire_for(PAUSE / 4).await.unwrap();
+    guard.expect("it is free").release().await.unwrap();
+    pausing.iter().for_each(JoinHandle::abort);
+    sleep(A_MOMENT).await;
+}
+
 /// How long it takes until so many callers hear of an outage.
 async fn time_of_not_connected(lock: &InterProcessMutex, callers: usize) -> Duration {
     let start = Instant::now();

@@ -308,3 +308,62 @@ async fn the_end_of_many_readers_is_noticed_with_few_looks(stage: Stage) {
     held.release().await.unwrap();
     granted(next).await.release().await.unwrap();
 }
+
+/// The node ahead may not be read, so that the servers tell its client nothing of its end: that of a holder, of a multi-lock
+/// that waits elsewhere, or of one who waits for permits at the gate.
+#[history(0, 1, 2)]
+async fn the_end_of_a_node_that_may_not_be_read_lets_the_next_one_of_its_client_on(stage: Stage, who: usize) {
+    const B: &str = "/locks/b";
+    const S: &str = "/locks/s";
+    const GATE: &str = "/locks/s/locks";
+    let servers = stage.servers();
+    let clients = connect_all(&stage).await;
+    let [own, other, operator] = &clients;
+    let permits = |client, count| Semaphore::new(client, S, 2).unwrap().many(count).unwrap();
+    let elsewhere = [permits(other, 1).acquire().await, mutex_at(other, B).acquire().await];
+    queue_of(servers, GATE, 0).await;
+    let (path, ahead, next): (_, Lock, Lock) = match who {
+        0 => (PATH, lock_at(own, PATH), lock_at(own, PATH)),
+        1 => (PATH, Arc::new(MultiLock::new(own, [PATH, B]).unwrap()), lock_at(own, PATH)),
+        _ => (GATE, Arc::new(permits(own, 2)), Arc::new(permits(own, 1))),
+    };
+    let mut acquires = Vec::new();
+    for lock in [ahead, next] {
+        let lock = lock.owned_by(&Owner::new());
+        acquires.push(spawn_local(async move { lock.acquire().await }));
+        sleep(A_MOMENT).await;
+    }
+    let node = nodes(servers, path)[0].clone();
+    let but_read = zk::Permission::CREATE | zk::Permission::DELETE | zk::Permission::ADMIN;
+    let but_read = zk::Acl::new(but_read, zk::AuthId::anyone());
+    operator.zookeeper().await.unwrap().set_acl(&node, &[but_read], None).await.unwrap();
+    sleep(SESSION).await;
+    assert!(servers.delete(&node));
+    let next = acquires.pop().unwrap();
+    granted(next).await.release().await.unwrap();
+    acquires[0].abort();
+    drop((acquires, elsewhere));
+    sleep(SOON).await;
+}
+
+/// Nobody polls it meanwhile.
+#[history((false, false), (false, true), (true, false), (true, true))]
+async fn a_wait_whose_turn_came_and_went_goes_on(stage: Stage, is_ticket: bool, is_session: bool) {
+    let [holder, own] = [stage.connect(0, session).await, stage.connect(1, session).await];
+    let held = mutex(&holder).acquire().await.unwrap();
+    let lock = mutex(&own);
+    let mut acquired = match is_ticket {
+        false => async { lock.acquire().await }.boxed_local(),
+        true => lock.enqueue().await.unwrap().acquired().boxed_local(),
+    };
+    assert!(timeout(A_MOMENT, &mut acquired).await.is_err());
+    held.release().await.unwrap();
+    sleep(A_MOMENT).await;
+    if is_session {
+        end_session(&stage, &own).await;
+    } else {
+        assert!(stage.servers().delete(&nodes(stage.servers(), PATH)[0]));
+        sleep(SOON).await;
+    }
+    within(acquired).await.unwrap().release().await.unwrap();
+}
