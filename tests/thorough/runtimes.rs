@@ -94,7 +94,6 @@ fn a_runtime_without_timers_acquires_existing_locks() {
     }
 }
 
-/// A future goes on elsewhere after the runtime that polled it first has ended.
 /// Nobody drives it, or it is busy with what waits for the caller. The deadline is that of the caller.
 #[test]
 fn an_acquire_ends_in_time_though_the_runtime_of_the_client_stands_still() {
@@ -102,11 +101,17 @@ fn an_acquire_ends_in_time_though_the_runtime_of_the_client_stands_still() {
     let time = Duration::from_millis(500);
     let idle = Builder::new_current_thread().enable_all().build().unwrap();
     let busy = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-    for home in [&idle, &busy] {
+    for (home, is_driven) in [(&idle, false), (&busy, true)] {
         let builder = Client::builder().runtime(home.handle().clone()).drop_timeout(Duration::ZERO);
         let client = home.block_on(builder.connect(&server.connect_string())).unwrap();
-        let (told, tell) = mpsc::channel::<()>();
-        home.spawn(async move { tell.recv().ok() });
+        let ((begins, begun), (told, tell)) = (mpsc::channel(), mpsc::channel::<()>());
+        home.spawn(async move {
+            begins.send(()).unwrap();
+            tell.recv().ok()
+        });
+        if is_driven {
+            begun.recv().unwrap();
+        }
         let mutex = mutex_at(&client, A);
         let outcome = elsewhere.block_on(async { timeout(LONG, mutex.try_acquire_for(time)).await });
         assert!(matches!(outcome, Ok(Err(Error::NotConnected { .. }))), "{outcome:?}");
@@ -143,6 +148,7 @@ fn a_runtime_that_ends_as_an_acquire_begins_is_an_error() {
     assert!(runtime.lock().unwrap().is_none(), "it has ended");
 }
 
+/// A future goes on elsewhere after the runtime that polled it first has ended.
 #[test]
 fn an_acquire_goes_on_when_the_runtime_that_began_it_has_ended() {
     let (elsewhere, server) = server_elsewhere();
