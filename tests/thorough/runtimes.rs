@@ -94,7 +94,7 @@ fn a_runtime_without_timers_acquires_existing_locks() {
     }
 }
 
-/// Nobody drives it, or it is busy with what waits for the caller. The deadline is that of the caller.
+/// That runtime is not driven, or is blocked until the caller is done. The deadline of the caller holds nevertheless.
 #[test]
 fn an_acquire_ends_in_time_though_the_runtime_of_the_client_stands_still() {
     let (elsewhere, server) = server_elsewhere();
@@ -125,7 +125,7 @@ fn an_acquire_ends_in_time_though_the_runtime_of_the_client_stands_still() {
     busy.shutdown_background();
 }
 
-/// While its caller polls it for the first time, or a thread of the caller is not scheduled there.
+/// It ends during the first poll of the acquire, as when the thread of the caller is not scheduled at that point.
 #[test]
 fn a_runtime_that_ends_as_an_acquire_begins_is_an_error() {
     let (elsewhere, server) = server_elsewhere();

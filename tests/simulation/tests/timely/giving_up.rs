@@ -53,7 +53,7 @@ async fn acquires_that_are_not_polled_keep_no_reader_out(stage: Stage) {
     guard.release().await.unwrap();
 }
 
-/// As many as may be on their way pause before they try again. The servers answer meanwhile, and nobody has the lock.
+/// The 64 callers that may be on their way pause before their next attempt. A later caller gets the free lock meanwhile.
 #[history]
 async fn who_comes_after_an_outage_does_not_wait_for_those_who_pause(stage: Stage) {
     const PAUSE: Duration = secs(60);

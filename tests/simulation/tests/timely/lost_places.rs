@@ -309,8 +309,8 @@ async fn the_end_of_many_readers_is_noticed_with_few_looks(stage: Stage) {
     granted(next).await.release().await.unwrap();
 }
 
-/// The node ahead may not be read, so that the servers tell its client nothing of its end: that of a holder, of a multi-lock
-/// that waits elsewhere, or of one who waits for permits at the gate.
+/// The client may not read the node ahead, so it gets no event when that is deleted: the node of a holder, of a multi-lock
+/// that waits for another member, or of a waiter for permits at the gate.
 #[history(0, 1, 2)]
 async fn the_end_of_a_node_that_may_not_be_read_lets_the_next_one_of_its_client_on(stage: Stage, who: usize) {
     const B: &str = "/locks/b";
@@ -346,7 +346,7 @@ async fn the_end_of_a_node_that_may_not_be_read_lets_the_next_one_of_its_client_
     sleep(SOON).await;
 }
 
-/// Nobody polls it meanwhile.
+/// Its turn comes while it is not polled. Before the next poll, its node is deleted or its session ends.
 #[history((false, false), (false, true), (true, false), (true, true))]
 async fn a_wait_whose_turn_came_and_went_goes_on(stage: Stage, is_ticket: bool, is_session: bool) {
     let [holder, own] = [stage.connect(0, session).await, stage.connect(1, session).await];
