@@ -12,8 +12,8 @@ use super::session::Session;
 /// The pause after a failed request. The next request waits for a connection, or fails when the session ends.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Runs for as long as the session is followed. While nothing depends on the session, it is only heard from, by
-/// reads in place of pings: a later confirmation counts in full only if something was heard shortly before.
+/// Runs for as long as the session is followed. While nothing depends on the session, its leader is only heard from, by
+/// `sync` in place of pings: a later confirmation counts in full only if it has answered shortly before.
 pub(super) async fn run(session: &Session) -> Infallible {
     let validity = session.validity();
     let mut connectivity = session.connectivity();
@@ -27,7 +27,7 @@ pub(super) async fn run(session: &Session) -> Infallible {
             let is_needed = validity.is_needed();
             let beating = async move {
                 session.ready().await;
-                if is_needed { session.confirm().await } else { session.hear().await }
+                if is_needed { session.confirm().await } else { session.sync("/").await }
             };
             beat = Some(beating.boxed());
         }

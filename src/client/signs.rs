@@ -3,14 +3,16 @@
 //!
 //! The leader expires a session when the session timeout has passed since it last counted the session as alive. If
 //! the client is connected to a follower, the leader counts the session only when the follower reports which
-//! sessions it has heard from, every half tick. A write that the follower forwards does not count, although the
-//! leader commits it. So the reply to a write proves that the session was alive at that time, but not that its
-//! timeout was counted from then on: if the follower is cut off before its next report, the timeout is counted from
-//! an earlier request.
+//! sessions it has heard from. It asks for that every half tick, unless it stands still. A write that the follower
+//! forwards does not count, although the leader commits it. So the reply to a write proves that the session was alive at
+//! that time, but not that its timeout was counted from then on: if the follower is cut off before its next report, or if
+//! the leader has just gone on after a pause, the timeout is counted from an earlier request.
 //!
-//! The reply does prove this: everything that had been answered half a tick before the request was sent had been
-//! reported by then. A follower sends its reports and its clients' writes to the leader in one stream. And a connection
-//! that continues a session is reported at once: the server asks its leader, which counts the session as alive.
+//! Three replies prove more. What was answered half a tick before a second request was sent, which the leader has
+//! answered as well, is asked for by then, or as soon as the leader has gone on. So it has been reported before a third
+//! request is committed that was sent a moment after the second was answered: a follower sends its reports and its
+//! clients' requests to the leader in one stream. And a connection that continues a session is reported at once: the
+//! server asks its leader, which counts the session as alive.
 
 use std::collections::VecDeque;
 
@@ -19,8 +21,8 @@ use super::keep_alive::KeepAlive;
 /// What a reply proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Sign {
-    /// A server has heard from the client. That server may be cut off from the others.
-    Heard,
+    /// A leader has answered. It may be cut off from the others, and replaced.
+    Led,
     /// A majority of the servers has committed the request, so the leader has not expired the session. Under
     /// [`KeepAlive::Leader`](super::KeepAlive::Leader), the reply of a leader counts as well.
     Confirmed,
@@ -29,8 +31,6 @@ pub(crate) enum Sign {
 /// A request that is made only for its reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Probe {
-    /// Any server answers it, whatever the state of the others.
-    Read,
     /// A leader answers it, even one that the others have replaced.
     Sync,
     /// A transaction that only checks. A majority commits it.
@@ -48,7 +48,7 @@ impl Probe {
 
     /// Returns what its reply proves.
     pub(crate) fn sign(self, keep_alive: KeepAlive) -> Sign {
-        if self == Self::Check || self == Self::of(keep_alive) { Sign::Confirmed } else { Sign::Heard }
+        if self == Self::Check || self == Self::of(keep_alive) { Sign::Confirmed } else { Sign::Led }
     }
 }
 
@@ -72,9 +72,12 @@ pub(crate) fn continues(asked: i64, given: i64) -> bool {
 pub(crate) struct Signs {
     timeout: u64,
     margin: u64,
-    /// When requests were sent, and by when a leader has been told of them if a write is committed later; oldest first. No
-    /// two are closer, and none is older, than needed.
+    /// When requests were sent that a server has heard, and when a request is to be sent whose answer proves that the
+    /// leader asks for what the server has heard; oldest first. No two are closer than needed.
     heard: VecDeque<(u64, u64)>,
+    /// When requests were sent that the leader asks for, and from when on a request proves that it has been told, if it is
+    /// committed; oldest first.
+    asked_for: VecDeque<(u64, u64)>,
     /// A time since which the leader has counted the session as alive, at that time or later. `None` if nothing is
     /// known.
     counted: Option<u64>,
@@ -91,6 +94,7 @@ impl Signs {
             timeout,
             margin,
             heard: VecDeque::new(),
+            asked_for: VecDeque::new(),
             counted: vouched.then_some(0),
             last_heard: 0,
             last_confirmed: 0,
@@ -106,18 +110,17 @@ impl Signs {
             self.confirmed(sent);
         }
         self.last_heard = self.last_heard.max(sent);
-        // Keeping fewer entries than needed is on the safe side.
-        if self.heard.back().is_none_or(|(last, _)| last + self.timeout / 28 <= sent) {
-            self.heard.push_back((sent, now + self.report()));
+        if let Some(heard) = take_due(&mut self.heard, sent) {
+            self.asked_for.push_back((heard, now + self.moment()));
         }
-        while self.heard.get(1).is_some_and(|(_, reported)| *reported <= sent) {
-            self.heard.pop_front();
+        // Keeping fewer entries than needed is on the safe side.
+        if self.heard.back().is_none_or(|(last, _)| last + self.moment() <= sent) {
+            self.heard.push_back((sent, now + self.report()));
         }
     }
 
     fn confirmed(&mut self, sent: u64) {
-        let reported = self.heard.iter().rev().find(|(_, reported)| *reported <= sent);
-        self.counted = self.counted.max(reported.map(|(sent, _)| *sent));
+        self.counted = self.counted.max(take_due(&mut self.asked_for, sent));
         let by_answer = (sent + self.timeout).saturating_sub(self.margin);
         let by_report = (self.counted.unwrap_or(0) + self.timeout).saturating_sub(self.clocks());
         self.until = self.until.max(by_answer.min(by_report));
@@ -134,7 +137,8 @@ impl Signs {
         }
         // What was heard before proves less from now on. Whatever is answered from now on was sent on it.
         self.heard.clear();
-        self.heard.push_back((since, since));
+        self.asked_for.clear();
+        self.asked_for.push_back((since, since));
     }
 
     /// Returns when the last answered request was sent.
@@ -142,10 +146,15 @@ impl Signs {
         self.last_heard.max(self.last_confirmed)
     }
 
-    /// Returns the longest time for which a follower keeps to itself what it has heard: half a tick. By default,
-    /// servers grant no session timeout of less than two ticks.
+    /// Returns the longest time after which a leader asks its followers again what they have heard, unless it stands
+    /// still: half a tick. By default, servers grant no session timeout of less than two ticks.
     pub(crate) fn report(&self) -> u64 {
         self.timeout.div_ceil(4)
+    }
+
+    /// Returns the time within which a leader that goes on after a pause does what it has left undone, or a bit more.
+    fn moment(&self) -> u64 {
+        self.timeout.div_ceil(28)
     }
 
     /// Returns the part of the margin for what no reply can prove: clocks that run at different rates, late reports
@@ -164,10 +173,10 @@ impl Signs {
     /// A holder that were to lose the lock soon, although the servers answer, would not have needed it. So the lock is
     /// handed out with a validity [worth having](Self::worth) ahead, or after a confirmation. After a silence of its
     /// connection, one confirmation is not enough: it cannot show that the leader has heard of the session before it
-    /// expires it. The second can, once that has been reported. No more are waited for as long as the session is valid:
-    /// over a slow connection, none might be enough.
+    /// expires it. The third can, a report after the first; or one of the next, if they overlap. No more than five are
+    /// waited for as long as the session is valid: over a slow connection, none might be enough.
     pub(crate) fn granting(&self, now: u64, confirmations: u32) -> Granting {
-        let is_enough = confirmations > 1 || self.until >= self.last_confirmed + self.worth();
+        let is_enough = confirmations > 4 || self.is_regular();
         if now + self.worth() <= self.until {
             Granting::Now
         } else if confirmations == 0 {
@@ -179,9 +188,19 @@ impl Signs {
         }
     }
 
-    /// Returns the validity that a lock is to have when it is handed out: half of the timeout, or as much less as the
-    /// margin leaves to a session that is confirmed regularly.
+    /// Returns the validity that a lock is to have when it is handed out: a third of the timeout while the session is
+    /// confirmed regularly, and else as much as if it were. Less if the margin is larger.
     fn worth(&self) -> u64 {
+        if self.is_regular() { self.usual().min(self.timeout / 3) } else { self.usual() }
+    }
+
+    /// Whether confirmations at the usual times make the session valid for longer before its validity ends.
+    fn is_regular(&self) -> bool {
+        self.next_report().is_none_or(|at| at + self.timeout * 2 / 7 <= self.until)
+    }
+
+    /// Returns for how long a session is valid from a confirmation on, if it is confirmed regularly.
+    fn usual(&self) -> u64 {
         (self.timeout / 2).min((self.timeout - self.margin).saturating_sub(self.timeout / 6))
     }
 
@@ -196,31 +215,43 @@ impl Signs {
     pub(crate) fn beat_at(&self, is_needed: bool) -> u64 {
         let last = if is_needed { self.last_confirmed } else { self.last_heard };
         let regular = last + self.timeout / 7;
-        if !is_needed || self.until >= self.last_confirmed + self.worth() {
+        if !is_needed || self.is_regular() {
             return regular;
         }
         self.next_report().map_or(regular, |at| at.min(regular))
     }
 
-    /// Returns when another confirmation is worth a lock: when something will have been reported that was answered soon
-    /// enough, or else anything.
+    /// Returns when another confirmation is worth a lock: when it counts something, or brings it about that something is
+    /// counted that was heard soon enough, or else anything.
     fn worth_confirming_at(&self) -> Option<u64> {
-        let is_worth_it =
-            |(sent, reported): &&(u64, u64)| sent + self.timeout - self.clocks() >= reported + self.worth();
-        let mut unconfirmed = self.heard.iter().filter(|(_, reported)| *reported > self.last_confirmed);
-        unconfirmed.find(is_worth_it).map(|(_, reported)| *reported).or_else(|| self.next_report())
+        let is_worth_it = |(sent, at): &&(u64, u64)| sent + self.timeout - self.clocks() >= at + self.usual();
+        let mut uncounted = self.asked_for.iter().filter(|(sent, _)| self.extends(*sent));
+        let next = uncounted.next().or_else(|| self.heard.iter().find(is_worth_it));
+        next.map(|(_, at)| *at).or_else(|| self.next_report())
     }
 
-    /// Returns when the first that was heard and that no confirmation has counted yet will have been reported.
+    /// Returns when a confirmation makes the session valid for longer, or brings that about.
     fn next_report(&self) -> Option<u64> {
-        self.heard.iter().map(|(_, reported)| *reported).filter(|at| *at > self.last_confirmed).min()
+        let mut uncounted = self.asked_for.iter().chain(&self.heard);
+        uncounted.find(|(sent, _)| self.extends(*sent)).map(|(_, at)| *at)
     }
+
+    /// Whether the session is valid for longer once the leader is known to have counted a request.
+    fn extends(&self, sent: u64) -> bool {
+        sent + self.timeout - self.clocks() > self.until
+    }
+}
+
+/// Takes what is due by a time, and returns when the last of it was sent.
+fn take_due(requests: &mut VecDeque<(u64, u64)>, by: u64) -> Option<u64> {
+    let due = requests.iter().take_while(|(_, at)| *at <= by).count();
+    requests.drain(..due).next_back().map(|(sent, _)| sent)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Sign::{Confirmed, Heard};
+    use Sign::{Confirmed, Led};
 
     const TIMEOUT: u64 = 8400;
     const BEAT: u64 = TIMEOUT / 7;
@@ -230,78 +261,70 @@ mod tests {
     }
 
     #[test]
-    fn a_session_that_is_confirmed_regularly_is_valid_for_two_thirds_of_its_timeout() {
+    fn a_session_that_is_confirmed_regularly_is_valid_for_half_of_its_timeout() {
         let mut signs = signs();
         assert_eq!(signs.until(), TIMEOUT * 2 / 3);
         for beat in 1..50 {
             signs.answered(Confirmed, beat * BEAT, beat * BEAT);
-            assert_eq!(signs.until(), beat * BEAT + TIMEOUT * 2 / 3);
-            assert!(signs.heard.len() <= 9, "{signs:?}");
+            assert!(signs.until() >= beat * BEAT + TIMEOUT / 2, "{signs:?}");
+            assert!(signs.heard.len() + signs.asked_for.len() <= 9, "{signs:?}");
+            // One that comes between two of them, a moment after the last.
+            let (mut signs, sent) = (signs.clone(), beat * BEAT + signs.moment());
+            signs.answered(Confirmed, sent, sent);
+            assert!(signs.until() >= beat * BEAT + TIMEOUT * 2 / 3, "{signs:?}");
         }
     }
 
     #[test]
-    fn what_is_only_heard_proves_nothing_by_itself() {
+    fn what_a_leader_answers_proves_nothing_by_itself() {
         let mut signs = signs();
         for beat in 1..50 {
-            signs.answered(Heard, beat * BEAT, beat * BEAT);
+            signs.answered(Led, beat * BEAT, beat * BEAT);
         }
         assert_eq!(signs.until(), TIMEOUT * 2 / 3);
         // A later confirmation proves that it was reported.
-        signs.answered(Confirmed, 50 * BEAT, 50 * BEAT);
-        assert_eq!(signs.until(), 50 * BEAT + TIMEOUT * 2 / 3);
+        let sent = 49 * BEAT + signs.moment();
+        signs.answered(Confirmed, sent, sent);
+        assert_eq!(signs.until(), 49 * BEAT + TIMEOUT * 2 / 3);
     }
 
     #[test]
     fn after_a_silence_it_counts_from_what_was_heard_before() {
         let mut signs = signs();
-        signs.answered(Confirmed, TIMEOUT, TIMEOUT);
-        let end = TIMEOUT * 3 / 2;
-        signs.answered(Confirmed, end, end);
-        let by_report = 2 * TIMEOUT - TIMEOUT / 21;
-        assert_eq!(signs.until(), by_report);
-        // Any number of confirmations at once prove no more; one that comes a quarter of the timeout later does.
-        signs.answered(Confirmed, end + TIMEOUT / 4 - 1, end + TIMEOUT / 4 - 1);
-        assert_eq!(signs.until(), by_report);
-        signs.answered(Confirmed, end + TIMEOUT / 4, end + TIMEOUT / 4);
-        assert_eq!(signs.until(), end + TIMEOUT / 4 + TIMEOUT * 2 / 3);
-    }
-
-    #[test]
-    fn after_a_silence_a_lock_is_handed_out_when_the_second_confirmation_counts() {
-        let mut signs = signs();
         signs.answered(Confirmed, 0, 0);
         let end = TIMEOUT * 4 / 5;
-        assert_eq!(signs.granting(end, 0), Granting::Confirm(end));
         signs.answered(Confirmed, end, end);
-        assert!(signs.until() > end, "it is valid, but not for long");
-        let again = end + TIMEOUT / 4;
-        assert_eq!(signs.granting(end, 1), Granting::Confirm(again));
-        assert_eq!(signs.beat_at(true), end + BEAT);
-        signs.answered(Confirmed, end + BEAT, end + BEAT);
-        assert_eq!(signs.beat_at(true), again, "for who holds already");
-        signs.answered(Confirmed, again, again);
-        assert_eq!(signs.granting(again, 2), Granting::Now);
-        assert_eq!(signs.until(), again + TIMEOUT * 2 / 3);
-        assert_eq!(signs.beat_at(true), again + BEAT);
+        let by_report = TIMEOUT - TIMEOUT / 21;
+        assert_eq!(signs.until(), by_report);
+        // Any number of confirmations at once prove no more. With one that comes a quarter of the timeout later, the
+        // leader has asked, and a moment after that it has been told.
+        let (asked, told) = (end + TIMEOUT / 4, end + TIMEOUT / 4 + signs.moment());
+        for sent in [asked - 1, asked, told - 1] {
+            signs.answered(Confirmed, sent, sent);
+            assert_eq!(signs.until(), by_report);
+        }
+        signs.answered(Confirmed, told, told);
+        assert_eq!(signs.until(), told + TIMEOUT * 2 / 3);
     }
 
     #[test]
-    fn no_second_confirmation_comes_too_early_to_be_worth_a_lock() {
+    fn after_a_silence_a_lock_is_handed_out_when_the_third_confirmation_counts() {
         let mut signs = signs();
-        signs.connected(TIMEOUT, TIMEOUT / 3, TIMEOUT / 17);
-        // A slow answer.
-        let mut now = TIMEOUT * 5 / 8;
-        signs.answered(Confirmed, TIMEOUT * 2 / 9, now);
-        let mut confirmations = 0;
-        while let Granting::Confirm(at) = signs.granting(now, confirmations) {
-            let sent = now.max(at);
-            now = sent + TIMEOUT / 22;
-            signs.answered(Confirmed, sent, now);
-            confirmations += 1;
-        }
-        assert!(signs.until() >= now + TIMEOUT / 2, "{signs:?} at {now}");
-        assert_eq!(confirmations, 2);
+        signs.answered(Confirmed, 0, 0);
+        let end = TIMEOUT / 2;
+        signs.answered(Confirmed, end, end);
+        assert!(signs.until() > end, "it is valid, but not for long");
+        let asked = end + TIMEOUT / 4;
+        assert_eq!(signs.granting(end, 1), Granting::Confirm(asked));
+        assert_eq!(signs.beat_at(true), end + BEAT, "for who holds already");
+        signs.answered(Confirmed, asked, asked);
+        let told = asked + signs.moment();
+        assert_eq!(signs.granting(asked, 2), Granting::Confirm(told));
+        assert_eq!(signs.beat_at(true), told);
+        signs.answered(Confirmed, told, told);
+        assert_eq!(signs.granting(told, 3), Granting::Now);
+        assert_eq!(signs.until(), told + TIMEOUT * 2 / 3);
+        assert_eq!(signs.beat_at(true), told + BEAT);
     }
 
     #[test]
@@ -325,41 +348,26 @@ mod tests {
         for since in 0..1000 {
             signs.connected(TIMEOUT, TIMEOUT / 3, since);
         }
-        assert_eq!(signs.heard.len(), 1);
+        assert_eq!(signs.heard.len() + signs.asked_for.len(), 1);
     }
 
     #[test]
-    fn the_second_confirmation_comes_when_what_was_heard_first_after_the_silence_is_reported() {
-        let mut signs = signs();
-        signs.answered(Confirmed, 0, 0);
-        let end = TIMEOUT * 4 / 5;
-        for heard in [end, end + TIMEOUT / 12, end + TIMEOUT / 6] {
-            signs.answered(Heard, heard, heard);
-        }
-        let wanted = end + TIMEOUT / 5;
-        assert!(signs.until() < wanted, "nothing is confirmed since the silence");
-        signs.answered(Confirmed, wanted, wanted);
-        let reported = end + TIMEOUT / 4;
-        assert_eq!(signs.granting(wanted, 1), Granting::Confirm(reported));
-        signs.answered(Confirmed, reported, reported);
-        assert_eq!(signs.granting(reported, 2), Granting::Now);
-        assert!(signs.until() >= reported + TIMEOUT / 2, "{signs:?}");
-    }
-
-    #[test]
-    fn a_lock_is_handed_out_at_once_if_half_of_the_timeout_is_ahead() {
+    fn a_lock_is_handed_out_at_once_if_a_third_of_the_timeout_is_ahead() {
         let mut signs = signs();
         for beat in 1..10 {
-            signs.answered(Heard, beat * BEAT, beat * BEAT);
+            signs.answered(Led, beat * BEAT, beat * BEAT);
         }
         // Between two beats; what was heard is as old as it can be.
-        for sent in [10 * BEAT, 10 * BEAT + TIMEOUT / 28 - 1, 11 * BEAT - 1] {
+        for sent in [9 * BEAT + 1, 9 * BEAT + signs.moment() - 1, 10 * BEAT, 11 * BEAT - 1] {
             let mut signs = signs.clone();
+            if sent >= 10 * BEAT {
+                signs.answered(Led, 10 * BEAT, 10 * BEAT);
+            }
             signs.answered(Confirmed, sent, sent);
             let answered = sent + TIMEOUT / 20;
             assert_eq!(signs.granting(answered, 0), Granting::Now, "{signs:?}");
-            let half = signs.until() - TIMEOUT / 2;
-            assert_eq!(signs.granting(half + 1, 0), Granting::Confirm(half + 1));
+            let third = signs.until() - TIMEOUT / 3;
+            assert_eq!(signs.granting(third + 1, 0), Granting::Confirm(third + 1));
         }
     }
 
@@ -367,7 +375,7 @@ mod tests {
     fn whatever_the_margin_a_session_that_is_confirmed_regularly_is_good_for_a_lock() {
         for margin in (0..=TIMEOUT * 2 / 3).step_by(100) {
             let mut signs = Signs::new(TIMEOUT, margin, true);
-            for beat in 1..9 {
+            for beat in 1..15 {
                 signs.answered(Confirmed, beat * BEAT, beat * BEAT + 10);
                 assert_eq!(signs.granting((beat + 1) * BEAT + 10, 0), Granting::Now, "{margin}: {signs:?}");
             }
@@ -375,32 +383,39 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_connection_keeps_nobody_waiting_for_more_than_two_confirmations_while_it_is_valid() {
+    fn a_slow_connection_keeps_nobody_waiting_for_much_longer_than_it_takes_to_be_valid() {
         let mut signs = signs();
-        let (mut now, mut confirmations, late) = (TIMEOUT, 0, TIMEOUT / 3);
+        let (mut now, mut confirmations, late) = (TIMEOUT, 0, TIMEOUT / 6);
         while let Granting::Confirm(at) = signs.granting(now, confirmations) {
             now = now.max(at) + late;
             signs.answered(Confirmed, now - late, now);
             confirmations += 1;
         }
         assert!(now < signs.until() && signs.until() < now + TIMEOUT / 2, "{signs:?} at {now}");
-        assert_eq!(confirmations, 2);
+        assert!(confirmations <= 5, "{confirmations}");
         // One that is never valid is never good for a lock.
         let late = TIMEOUT;
         for _ in 0..20 {
             now += late;
             signs.answered(Confirmed, now - late, now);
-            assert!(matches!(signs.granting(now, 2), Granting::Confirm(_)), "{signs:?} at {now}");
+            assert!(matches!(signs.granting(now, 4), Granting::Confirm(_)), "{signs:?} at {now}");
         }
     }
 
     #[test]
     fn what_was_answered_late_may_have_been_heard_late() {
         let mut signs = signs();
-        signs.answered(Heard, TIMEOUT / 2, TIMEOUT / 2 + TIMEOUT / 4);
+        signs.answered(Led, TIMEOUT / 2, TIMEOUT / 2 + TIMEOUT / 4);
         signs.answered(Confirmed, TIMEOUT / 2 + TIMEOUT / 4, TIMEOUT);
         assert_eq!(signs.until(), TIMEOUT - TIMEOUT / 21, "it counts from the beginning");
-        signs.answered(Confirmed, TIMEOUT, TIMEOUT);
+        for sent in [TIMEOUT, TIMEOUT + signs.moment()] {
+            assert_eq!(
+                signs.until(),
+                TIMEOUT - TIMEOUT / 21,
+                "what was answered late may have been asked for late"
+            );
+            signs.answered(Confirmed, sent, sent);
+        }
         assert_eq!(signs.until(), TIMEOUT / 2 + TIMEOUT - TIMEOUT / 21);
     }
 

@@ -283,7 +283,7 @@ mod tests {
     async fn heard_for(validity: &Validity, time: Duration) {
         for _ in 0..(time.as_millis() / 100) {
             tokio::time::advance(100 * MS).await;
-            validity.answered(Sign::Heard, Moment::now());
+            validity.answered(Sign::Led, Moment::now());
         }
     }
 
@@ -293,18 +293,18 @@ mod tests {
         let mut overtaken = pin!(validity.overtaken());
         tokio::time::advance(MS).await;
         assert_eq!(overtaken.as_mut().now_or_never(), None);
-        validity.answered(Sign::Heard, Moment::now());
+        validity.answered(Sign::Led, Moment::now());
         validity.publish(Health::Sound);
         assert_eq!(overtaken.as_mut().now_or_never(), None, "sent at the same time");
         tokio::time::advance(MS).await;
-        validity.answered(Sign::Heard, Moment::now());
+        validity.answered(Sign::Led, Moment::now());
         assert_eq!(overtaken.as_mut().now_or_never(), None, "many answers wake nobody");
         validity.publish(Health::Sound);
         assert_eq!(overtaken.now_or_never(), Some(()));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_valid_from_the_sending_of_what_was_answered_for_two_thirds_of_the_timeout() {
+    async fn it_is_valid_from_the_sending_of_what_was_answered_for_half_of_the_timeout_at_least() {
         let validity = clock();
         heard_for(&validity, Duration::from_secs(7)).await;
         let (sent, instant) = (Moment::now(), Instant::now());
@@ -313,7 +313,7 @@ mod tests {
         tokio::time::advance(MS).await;
         assert!(!validity.is_valid());
         validity.answered(Sign::Confirmed, sent);
-        assert_eq!(validity.until(), instant + Duration::from_secs(8));
+        assert!(validity.until() >= instant + TIMEOUT / 2);
         assert!(validity.is_valid());
     }
 

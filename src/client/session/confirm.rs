@@ -53,7 +53,6 @@ impl Session {
     /// [Confirms](Self::confirm) the session on a connection that may not be the current one yet.
     pub(in crate::client) async fn confirm_on(&self, zookeeper: &zk::Client) -> Result<(), zk::Error> {
         match Probe::of(self.validity.keep_alive()) {
-            Probe::Read => self.hear_on(zookeeper).await,
             Probe::Sync => self.sync_on(zookeeper, "/").await,
             Probe::Check => {
                 match self.commit_on(zookeeper, &[Write::Check { path: "/", version: None }]).await {
@@ -71,7 +70,7 @@ impl Session {
     }
 
     /// [Confirms](Self::confirm) the session until a lock can be handed out on it: mostly once, and after a silence of
-    /// its connection a second time, up to a quarter of the timeout later.
+    /// its connection three times within little more than a quarter of the timeout.
     ///
     /// # Errors
     /// Nothing is proven.
@@ -85,24 +84,6 @@ impl Session {
             self.confirm().await?;
             confirmations += 1;
         }
-        Ok(())
-    }
-
-    /// Makes a read, so that a server hears from the session, and records its reply. Needs no permission, and the
-    /// chroot need not exist.
-    pub(crate) async fn hear(&self) -> Result<(), zk::Error> {
-        self.hear_on(&self.connected()?.zookeeper).await
-    }
-
-    async fn hear_on(&self, zookeeper: &zk::Client) -> Result<(), zk::Error> {
-        self.requests.count(Request::Exists);
-        let sent = Moment::now();
-        match zookeeper.check_stat("/").await {
-            // An answer, where the servers want a permission for it.
-            Ok(_) | Err(zk::Error::NoAuth) => {}
-            Err(error) => return Err(lost(error)),
-        }
-        self.answered(Probe::Read.sign(self.validity.keep_alive()), sent);
         Ok(())
     }
 }

@@ -26,7 +26,6 @@ fn a_request_without_a_connection_fails_when_it_is_polled_first() {
         session.list("/a").now_or_never().map(Result::err),
         session.sync("/").now_or_never().map(Result::err),
         session.confirm().now_or_never().map(Result::err),
-        session.hear().now_or_never().map(Result::err),
         session.own_nodes("/a", |_| true).now_or_never().map(Result::err),
         session.stat("/a").now_or_never().map(Result::err),
         session.data("/a").now_or_never().map(Result::err),

@@ -249,7 +249,7 @@ impl FaultProxy {
         self.shared.log.requests()
     }
 
-    /// Returns the number of pings that clients have sent so far, including the reads of `/` that this library
+    /// Returns the number of pings that clients have sent so far, including the `sync` of `/` that this library
     /// sends in their place.
     pub fn pings_seen(&self) -> usize {
         self.shared.log.pings()

@@ -33,11 +33,11 @@ pub enum Request {
 const CHECK_OF_ROOT: &[u8] =
     b"\0\0\0\x0d\0\xff\xff\xff\xff\0\0\0\x01/\xff\xff\xff\xff\xff\xff\xff\xff\x01\xff\xff\xff\xff";
 
-/// A path without a watch.
-const LOOK_AT_ROOT: &[u8] = b"\0\0\0\x01/\0";
+/// A path.
+const ROOT: &[u8] = b"\0\0\0\x01/";
 
 impl Request {
-    /// A ping, or the read of `/` that this library sends in place of one.
+    /// A ping, or the `sync` of `/` that this library sends in place of one.
     pub(super) const PING: Self = Self::Other(11);
 
     pub(super) fn of(opcode: i32) -> Self {
@@ -59,7 +59,7 @@ impl Request {
     pub(super) fn with_body(self, body: &[u8]) -> Self {
         match self {
             Self::Multi if body == CHECK_OF_ROOT => Self::Confirm,
-            Self::Exists if body == LOOK_AT_ROOT => Self::PING,
+            Self::Sync if body == ROOT => Self::PING,
             other => other,
         }
     }

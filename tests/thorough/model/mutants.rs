@@ -422,7 +422,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "an answer to `sync` confirms the session",
         SIGNS,
         "if [[self == Self::Check]] ||",
-        "self != Self::Read",
+        "true",
     ),
     mutant("whatever is answered confirms the session", SIGNS, "if [[sign == Sign::Confirmed]] {", "true"),
     mutant(
@@ -432,17 +432,29 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "by_answer",
     ),
     mutant(
-        "what was just heard counts as reported",
+        "the leader asks for what was just heard",
         SIGNS,
         "self.heard.push_back((sent, [[now + self.report()]]));",
         "now",
     ),
     mutant(
-        "what was sent half a tick ago counts as reported, however late it was answered",
+        "the leader asks for what was sent half a tick ago, however late it was answered",
         SIGNS,
         "self.heard.push_back((sent, [[now + self.report()]]));",
         "sent + self.report()",
     ),
+    mutant(
+        "a leader that answers has asked for reports, though it has just gone on",
+        SIGNS,
+        "self.asked_for.push_back((heard, [[now + self.moment()]]));",
+        "now",
+    ).shows_in_sessions(|session| session.pauses > 0),
+    mutant(
+        "a leader has asked for reports some time after it was asked something, whether it answers or not",
+        SIGNS,
+        "self.asked_for.push_back((heard, [[now + self.moment()]]));",
+        "sent + self.moment()",
+    ).shows_in_sessions(|session| session.pauses > 0),
     mutant(
         "a timeout that is shortened does not end what was valid by the longer one",
         SIGNS,
@@ -462,9 +474,15 @@ pub(crate) const MUTANTS: &[Mutant] = &[
         "true",
     ).shows_in_sessions(|session| session.grants),
     mutant(
+        "after a silence, a lock is handed out with a third of the timeout ahead",
+        SIGNS,
+        "if [[self.is_regular()]] { self.usual().min(self.timeout / 3) }",
+        "true",
+    ).shows_in_sessions(|session| session.grants),
+    mutant(
         "after a silence, a lock is handed out after one confirmation",
         SIGNS,
-        "let is_enough = [[confirmations > 1 || self.until >= self.last_confirmed + self.worth()]];",
+        "let is_enough = [[confirmations > 4 || self.is_regular()]];",
         "true",
     ).shows_in_sessions(|session| session.grants),
     mutant(
@@ -476,13 +494,13 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "a connection confirms the session that it continues",
         SIGNS,
-        "[[self.heard.clear();]]",
-        "self.confirmed(since); self.heard.clear();",
+        "[[self.asked_for.clear();]]",
+        "self.confirmed(since); self.asked_for.clear();",
     ).shows_in_sessions(|session| session.reconnects == Some(Change::Nothing)),
     mutant(
         "a session is counted some time after its connection was begun",
         SIGNS,
-        "self.heard.push_back(([[since]], since));",
+        "self.asked_for.push_back(([[since]], since));",
         "since + 2",
     ).shows_in_sessions(|session| session.reconnects == Some(Change::Shorten)),
     mutant("a session continues on the connection of another one", SIGNS, "[[given == asked]]", "true").shows_in_sessions(|session| session.reconnects == Some(Change::Replace)),

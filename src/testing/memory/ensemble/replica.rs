@@ -61,6 +61,8 @@ pub(super) struct Replica {
     pub(super) role: Role,
     pub(super) is_running: bool,
     pub(super) is_paused: bool,
+    /// Whether it would have looked at its clock, had it not been paused.
+    pub(super) is_overdue: bool,
     /// How much later it hears of commits.
     pub(super) lag: Duration,
     /// By how much its wall clock is ahead.
@@ -80,6 +82,7 @@ impl Replica {
             role: Role::Standalone,
             is_running: true,
             is_paused: false,
+            is_overdue: false,
             lag: Duration::ZERO,
             ahead: Duration::ZERO,
             pipelines: BTreeMap::new(),

@@ -33,6 +33,8 @@ pub(super) struct Behaviour {
 pub(super) enum Task {
     /// A server looks at its clock.
     Tick(usize),
+    /// It does so belatedly, since it was paused.
+    Overdue(usize),
     /// The leader looks for nodes that are overdue.
     Reap,
     Deliver(Envelope),
@@ -128,6 +130,7 @@ impl State {
                 self.agenda.add(self.now + interval, Task::Tick(server));
                 self.tick(server);
             }
+            Task::Overdue(server) => self.tick(server),
             Task::Reap => {
                 self.agenda.add(self.now + *reap_interval, Task::Reap);
                 self.reap();
@@ -140,6 +143,7 @@ impl State {
     fn tick(&mut self, server: usize) {
         let now = self.now(server);
         let replica = &mut self.replicas[server];
+        replica.is_overdue = replica.is_paused;
         if !replica.is_active() {
             return;
         }
@@ -195,7 +199,13 @@ impl State {
     }
 
     pub(super) fn set_paused(&mut self, server: usize, is_paused: bool) {
-        self.replicas[server].is_paused = is_paused;
+        let replica = &mut self.replicas[server];
+        replica.is_paused = is_paused;
+        if !is_paused && replica.is_overdue {
+            // Its threads go on one after the other.
+            let late = self.behaviour.limits.tick.mul_f64(self.random.f64() / 50.0);
+            self.agenda.add(self.now + late, Task::Overdue(server));
+        }
         self.release();
     }
 

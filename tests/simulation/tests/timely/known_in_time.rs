@@ -82,32 +82,28 @@ const TICK: Duration = ms(500);
 const SYNC_LIMIT: u32 = 4;
 
 /// Reads for as long as the server answers; says when the last answered request was sent.
-async fn read_until_suspended(client: &Client, path: &str) -> Instant {
-    let zookeeper = client.zookeeper().await.unwrap();
-    let mut state = client.watch_connection();
+async fn read_until_suspended(reader: &zk::Client, path: &str) -> Instant {
     let mut last = Instant::now();
     let mut ticks = interval(SHORT_SESSION / 20);
-    let reading = async {
-        loop {
-            ticks.tick().await;
-            let sent = Instant::now();
-            if zookeeper.check_stat(path).await.is_ok() {
-                last = sent;
-            }
+    loop {
+        ticks.tick().await;
+        let sent = Instant::now();
+        if reader.check_stat(path).await.is_err() {
+            return last;
         }
-    };
-    tokio::select! {
-        never = reading => never,
-        _ = state.wait_for(|state| *state == ConnectionState::Suspended) => {}
+        last = sent;
     }
-    last
 }
 
-/// The server of holders is cut off from its leader, and goes on answering.
-#[history]
-async fn a_holder_at_a_follower_that_is_cut_off_knows_of_its_loss_before_the_next_holds(stage: Stage) {
-    let servers = MemoryEnsemble::builder().tick_time(TICK).sync_limit(SYNC_LIMIT).start().unwrap();
-    let address = |server: usize| format!("10.4.0.{server}:2181");
+/// One that asks nothing of the leader.
+async fn reader(server: String) -> zk::Client {
+    zk::Client::connector().with_session_timeout(SHORT_SESSION).connect(&server).await.unwrap()
+}
+
+/// Three servers, at addresses of their own.
+fn ensemble(network: u8, sync_limit: u32) -> (MemoryEnsemble, impl Fn(usize) -> String) {
+    let servers = MemoryEnsemble::builder().tick_time(TICK).sync_limit(sync_limit).start().unwrap();
+    let address = move |server: usize| format!("10.{network}.0.{server}:2181");
     for server in 0..3 {
         let (servers, mut listener) = (servers.clone(), Listener::bind(&address(server)));
         spawn_local(async move {
@@ -116,6 +112,13 @@ async fn a_holder_at_a_follower_that_is_cut_off_knows_of_its_loss_before_the_nex
             }
         });
     }
+    (servers, address)
+}
+
+/// The server of holders is cut off from its leader, and goes on answering.
+#[history]
+async fn a_holder_at_a_follower_that_is_cut_off_knows_of_its_loss_before_the_next_holds(stage: Stage) {
+    let (servers, address) = ensemble(4, SYNC_LIMIT);
     let [one, other, ..] = stage.machines() else { panic!("two machines") };
     let leader = servers.leader().unwrap();
     let follower = (leader + 1) % 3;
@@ -128,9 +131,9 @@ async fn a_holder_at_a_follower_that_is_cut_off_knows_of_its_loss_before_the_nex
         for holder in 0..20 {
             let lock = format!("/partition/{round}/{holder}");
             // Reads of one that holds would be answered only after its own signs of life, which are not.
-            let (client, reader) = tokio::join!(connect(), connect());
+            let (client, reader) = tokio::join!(connect(), reader(address(follower)));
             let (guard, next) = hold_before_next(&servers, other, [&client, &waiting], &lock).await;
-            clients.extend([client, reader.clone()]);
+            clients.push(client);
             holders.push((lock, reader, guard, next));
         }
         let rest = [leader, 3 - leader - follower];
@@ -151,6 +154,54 @@ async fn a_holder_at_a_follower_that_is_cut_off_knows_of_its_loss_before_the_nex
         sleep(SESSION).await;
     }
     clients.push(waiting);
+}
+
+/// A leader stands still for longer than a session lasts, and the others wait for it. It has not asked them meanwhile
+/// which sessions they have heard from.
+#[history]
+async fn who_acquires_while_a_leader_stands_still_knows_of_its_loss_before_the_next_holds(stage: Stage) {
+    let session = 2 * TICK;
+    let (servers, address) = ensemble(5, 20);
+    let [one, other, ..] = stage.machines() else { panic!("two machines") };
+    let leader = servers.leader().unwrap();
+    let next = other.connect(other.builder().session_timeout(10 * session), &address((leader + 1) % 3)).await;
+    let follower = (leader + 2) % 3;
+    for round in 0..40 {
+        let at = address(follower);
+        let clients = (0..10).map(|_| one.connect(one.builder().session_timeout(session), &at));
+        let clients = join_all(clients).await;
+        let lock = |holder: usize| format!("/stands-still/{round}/{holder}");
+        for holder in 0..clients.len() {
+            // So that an acquire is one request.
+            mutex_at(&next, &lock(holder)).acquire().await.unwrap().release().await.unwrap();
+        }
+        sleep(session.mul_f64(1.0 + fastrand::f64())).await;
+        servers.set_paused(leader, true);
+        let pause = session.mul_f64(1.0 + 0.5 * fastrand::f64());
+        let holders = clients.iter().enumerate().map(|(holder, client)| {
+            let (mutex, next) = (mutex_at(client, &lock(holder)), mutex_at(&next, &lock(holder)));
+            let pause = pause.mul_f64(fastrand::f64());
+            async move {
+                sleep(pause).await;
+                let guard = mutex.acquire().await.unwrap();
+                if let Some(_next) = next.try_acquire_for(2 * session).await.unwrap() {
+                    assert!(!guard.is_valid(), "{guard:?} is valid beside the next one");
+                }
+            }
+        });
+        let goes_on = async {
+            sleep(pause).await;
+            servers.set_paused(leader, false);
+            sleep(ms(10)).await;
+            // Nor is the holder told, from then on.
+            servers.partition(&[&[follower], &[leader, 3 - leader - follower]]);
+            sleep(session).await;
+            servers.heal();
+        };
+        within(async { tokio::join!(join_all(holders), goes_on) }).await;
+        join_all(clients.into_iter().map(|client| async move { client.close().await })).await;
+    }
+    next.close().await;
 }
 
 /// A client that has nothing to do costs as much for a thousand locks as for one.

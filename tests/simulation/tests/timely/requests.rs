@@ -83,7 +83,7 @@ async fn a_grant_after_a_long_wait_takes_a_sign_that_the_session_lives(stage: St
         sleep(A_MOMENT).await;
         proxy.take_requests();
         if is_long {
-            // Then nothing vouches for it but pings, which a server answers by itself.
+            // Then nothing vouches for it but what a leader answers by itself.
             sleep(SHORT / 3).await;
             assert_eq!(proxy.take_requests(), [], "who waits sends no signs of life");
         }

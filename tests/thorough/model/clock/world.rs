@@ -48,6 +48,8 @@ pub(crate) struct Session {
     pub(crate) moves: bool,
     /// What has changed when it connects again, if it may.
     pub(crate) reconnects: Option<Change>,
+    /// How often the leader may stand still.
+    pub(crate) pauses: u8,
     /// Whether a lock is handed out on it.
     pub(crate) grants: bool,
     /// For how long an answer may be on its way. Later ones are lost.
@@ -88,10 +90,26 @@ pub(crate) struct World {
     is_isolated: bool,
     /// Whether the others have a new leader.
     is_replaced: bool,
+    pace: Pace,
+    pauses_left: u8,
     may_move: bool,
     /// Whether an answer was on its way for longer than it mostly is.
     is_slow: bool,
     lock: Lock,
+}
+
+/// How the leader that the majority follows gets on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Pace {
+    Runs,
+    /// It stands still, and has left undone to ask for reports, or not.
+    Paused {
+        is_overdue: bool,
+    },
+    /// It serves, but what it has left undone is done within the next unit of time.
+    GoesOn {
+        is_overdue: bool,
+    },
 }
 
 /// A lock that is handed out on the session.
@@ -133,6 +151,8 @@ pub(crate) enum Step {
     Isolate,
     /// The others elect a leader in place of the isolated one. It counts all sessions as alive.
     Elect,
+    Pause,
+    GoOn,
     /// The client turns to another follower, which has the leader count the session.
     Move,
     /// The client has lost its connection, and makes another.
@@ -160,7 +180,7 @@ impl World {
             self.is_slow = false;
             // All that is asked of it.
             let is_enough = grant.ahead > 0 && grant.is_confirmed;
-            grant.ahead = if is_enough { TIMEOUT / 2 } else { grant.ahead.min(TIMEOUT / 2) };
+            grant.ahead = if is_enough { TIMEOUT / 3 } else { grant.ahead.min(TIMEOUT / 3) };
             grant.is_confirmed &= grant.is_calm || !is_enough;
             grant.is_lost &= grant.is_calm;
         }
@@ -173,9 +193,9 @@ impl World {
 
     /// Whether the client's server answers.
     fn serves(&self, probe: Probe) -> bool {
-        let knows_the_leader = !self.is_isolated && (!self.has_expired || self.is_another);
+        let is_known = !self.has_expired || self.is_another;
+        let knows_the_leader = !self.is_isolated && !self.is_paused() && is_known;
         match probe {
-            Probe::Read => self.is_isolated || knows_the_leader,
             Probe::Sync => knows_the_leader || self.is_isolated && self.server == Server::Leader,
             Probe::Check => knows_the_leader,
         }
@@ -195,15 +215,43 @@ impl World {
         }
     }
 
-    fn tick(&mut self) {
-        self.now += 1;
-        let is_time = self.now % REPORT == self.report_phase;
-        if self.server == Server::Follower && !self.is_isolated && self.has_news && is_time {
+    fn is_paused(&self) -> bool {
+        matches!(self.pace, Pace::Paused { .. })
+    }
+
+    /// The leader asks for a report.
+    fn report(&mut self) {
+        if self.server == Server::Follower && !self.is_isolated && self.has_news {
             self.last_counted = self.now;
             self.has_news = false;
         }
+    }
+
+    /// The leader looks at its clock.
+    fn expire(&mut self) {
         // In truth up to a tick later.
         self.has_expired |= self.is_led() && self.now >= self.last_counted + self.timeout;
+    }
+
+    fn tick(&mut self) {
+        if let Pace::GoesOn { is_overdue } = self.pace {
+            // In the worst order.
+            self.expire();
+            if is_overdue {
+                self.report();
+            }
+            self.pace = Pace::Runs;
+        }
+        self.now += 1;
+        let is_time = self.now % REPORT == self.report_phase;
+        if let Pace::Paused { is_overdue } = &mut self.pace {
+            *is_overdue |= is_time;
+        } else {
+            if is_time {
+                self.report();
+            }
+            self.expire();
+        }
         let is_valid = self.is_valid();
         if let Lock::Granted(grant) = &mut self.lock {
             grant.is_lost |= !is_valid;
@@ -252,11 +300,11 @@ impl Checkable for World {
         ("no lock is handed out that is lost already", |world| {
             !matches!(world.lock, Lock::Granted(Grant { ahead: 0, .. }))
         }),
-        ("a lock is handed out with half of the timeout ahead, or after a confirmation", |world| match world
-            .lock
-        {
-            Lock::Granted(grant) => grant.ahead >= TIMEOUT / 2 || grant.is_confirmed,
-            Lock::Unwanted | Lock::Asked { .. } => true,
+        ("a lock is handed out with a third of the timeout ahead, or after a confirmation", |world| {
+            match world.lock {
+                Lock::Granted(grant) => grant.ahead >= TIMEOUT / 3 || grant.is_confirmed,
+                Lock::Unwanted | Lock::Asked { .. } => true,
+            }
         }),
         ("no lock is lost that was handed out while the servers are reached", |world| {
             !matches!(world.lock, Lock::Granted(Grant { is_calm: true, is_lost: true, .. }))
@@ -306,6 +354,8 @@ impl Checkable for World {
             report_phase,
             is_isolated: false,
             is_replaced: false,
+            pace: Pace::Runs,
+            pauses_left: session.pauses,
             may_move: session.moves,
         };
         let phases = if session.server == Server::Follower || session.moves { REPORT } else { 1 };
@@ -342,11 +392,7 @@ impl Checkable for World {
             None if self.connecting.is_some() => {}
             None if self.lock != Lock::Unwanted => {}
             None if self.requests_left > 0 => {
-                steps.extend([Probe::Read, Probe::Check].map(Step::Send));
-                // Else it tells as much as a read.
-                if self.server == Server::Leader {
-                    steps.push(Step::Send(Probe::Sync));
-                }
+                steps.extend([Probe::Sync, Probe::Check].map(Step::Send));
             }
             None => {}
             Some(Request { is_served: true, .. }) => steps.push(Step::Answer),
@@ -365,11 +411,18 @@ impl Checkable for World {
         }
         if self.has_expired || self.is_calm() {
             // Nothing that happens now makes a difference, or nothing happens.
-        } else if !self.is_isolated {
+            return;
+        }
+        match self.pace {
+            Pace::Runs if self.pauses_left > 0 && self.is_led() => steps.push(Step::Pause),
+            Pace::Paused { .. } => steps.push(Step::GoOn),
+            Pace::Runs | Pace::GoesOn { .. } => {}
+        }
+        if !self.is_isolated {
             steps.push(Step::Isolate);
         } else if !self.is_led() {
             steps.push(Step::Elect);
-        } else if self.may_move {
+        } else if self.may_move && !self.is_paused() {
             steps.push(Step::Move);
         }
     }
@@ -393,7 +446,7 @@ impl Checkable for World {
                 self.is_slow |= self.session.grants && self.now > sent + 1;
                 if let Lock::Asked { confirmations } = &mut self.lock {
                     // More make no difference.
-                    *confirmations = (*confirmations + 1).min(2);
+                    *confirmations = (*confirmations + 1).min(5);
                 }
             }
             Step::Ask => self.lock = Lock::Asked { confirmations: 0 },
@@ -402,7 +455,7 @@ impl Checkable for World {
                 self.lock = Lock::Granted(Grant {
                     ahead: self.signs.until().saturating_sub(self.now),
                     is_confirmed: confirmations > 0,
-                    is_calm: !self.is_isolated && !self.is_slow,
+                    is_calm: !self.is_isolated && !self.is_slow && self.pace == Pace::Runs,
                     is_lost: false,
                 });
                 self.beat();
@@ -414,9 +467,18 @@ impl Checkable for World {
                     *confirmations = 0;
                 }
             }
+            Step::Pause => {
+                self.pauses_left -= 1;
+                self.pace = Pace::Paused { is_overdue: false };
+            }
+            Step::GoOn => {
+                let Pace::Paused { is_overdue } = self.pace else { unreachable!("it stands still") };
+                self.pace = Pace::GoesOn { is_overdue };
+            }
             Step::Isolate => self.is_isolated = true,
             Step::Elect => {
                 self.is_replaced = true;
+                self.pace = Pace::Runs;
                 self.last_counted = self.now;
             }
             Step::Reconnect => {
