@@ -539,7 +539,7 @@ async fn requests_and_pings_are_counted_apart() {
     client.get_data("/a").await.unwrap();
     client.list_children("/a").await.unwrap();
     client.get_children("/a").await.unwrap();
-    client.sync("/").await.unwrap();
+    client.sync("/a").await.unwrap();
     let (_, watcher) = client.check_and_watch_stat("/a").await.unwrap();
     drop(watcher);
     // Comes after what that sends.

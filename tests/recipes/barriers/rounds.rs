@@ -57,23 +57,6 @@ async fn the_last_one_that_waits_for_the_next_round_and_gives_up_tidies_up() {
     }
 }
 
-/// Its node is deleted once it is known where that is.
-#[tokio::test]
-async fn one_that_gives_up_before_its_node_is_known_tidies_up() {
-    let (_server, proxy, client, zookeeper) = server_proxy_client_and_bystander().await;
-    zookeeper.mkdir(PATH, &anyone(CreateMode::Persistent)).await.unwrap();
-    for _ in 0..5 {
-        zookeeper.create(&format!("{PATH}/ready"), b"", &anyone(CreateMode::Persistent)).await.unwrap();
-        let held = proxy.intercept(Request::Create, Fate::HoldReply);
-        let waiting = enter_in_task(&client, 9);
-        within(held.happened()).await;
-        queue_of(&zookeeper, PATH, 2).await;
-        waiting.abort();
-        drop(held);
-        queue_of(&zookeeper, PATH, 0).await;
-    }
-}
-
 #[tokio::test]
 async fn a_path_that_was_made_to_stay_stays() {
     let (_server, clients, zookeeper) = server_clients_and_bystander::<2>().await;

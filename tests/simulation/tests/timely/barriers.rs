@@ -625,6 +625,25 @@ async fn members_that_die_let_nobody_in(stage: Stage) {
     assert_next_round_waits(&stage, SOON).await;
 }
 
+/// Its node is deleted once it is known where that is.
+#[history]
+async fn one_that_gives_up_before_its_node_is_known_tidies_up(stage: Stage) {
+    let (proxy, client, []) = far_and_near(&stage).await;
+    for path in ["/barriers", PATH] {
+        assert!(stage.servers().create(path, b"", false));
+    }
+    for _ in 0..5 {
+        assert!(stage.servers().create(READY, b"", false));
+        let held = proxy.intercept(Request::Create, Fate::HoldReply);
+        let waiting = enter_in_task(&client, 9);
+        within(held.happened()).await;
+        queue_of(&stage, 2).await;
+        waiting.abort();
+        drop(held);
+        queue_of(&stage, 0).await;
+    }
+}
+
 // All give up as the last one comes: `ready` is there, and nobody is in.
 #[history]
 async fn members_that_all_give_up_let_nobody_in(stage: Stage) {

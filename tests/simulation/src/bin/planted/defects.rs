@@ -43,8 +43,8 @@ pub(crate) const DEFECTS: &[Defect] = &[
     Defect {
         name: "reports-of-followers-do-not-count",
         file: SIGNS,
-        place: "let reported = [[self.heard.iter().rev().find(|(_, reported)| *reported <= sent)]];",
-        broken: "self.heard.iter().next_back()",
+        place: "self.counted = self.counted.max([[take_due(&mut self.asked_for, sent)]]);",
+        broken: "Some(sent)",
         arguments: LOCKS_OF_THREE,
     },
     Defect {
