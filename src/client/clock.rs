@@ -4,7 +4,6 @@
 //! with it, a lock would seem valid when the machine wakes up.
 
 use std::ops::Add;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -16,8 +15,19 @@ pub(crate) struct Moment(Duration);
 /// A smaller difference is not a suspension: the two clocks are read one after the other.
 const SUSPENSION: Duration = Duration::from_millis(10);
 
-/// One moment on both clocks.
-static BASE: LazyLock<(Instant, Moment)> = LazyLock::new(both);
+/// Returns one moment on both clocks, always the same.
+#[cfg(not(test))]
+fn base() -> (Instant, Moment) {
+    static BASE: std::sync::LazyLock<(Instant, Moment)> = std::sync::LazyLock::new(both);
+    *BASE
+}
+
+/// In tests, each thread has clocks of its own.
+#[cfg(test)]
+fn base() -> (Instant, Moment) {
+    thread_local!(static BASE: (Instant, Moment) = both());
+    BASE.with(|base| *base)
+}
 
 /// Reads both clocks.
 fn both() -> (Instant, Moment) {
@@ -47,7 +57,7 @@ impl Moment {
 
     /// Converts to the clock of tokio's timers, as far as possible now: they stand still during future suspensions.
     pub(crate) fn instant(self) -> Instant {
-        let (instant, moment) = *BASE;
+        let (instant, moment) = base();
         let (instant_now, now) = both();
         let run = instant_now.saturating_duration_since(instant);
         let suspended = Some(now.since(moment).saturating_sub(run)).filter(|time| *time >= SUSPENSION);
@@ -83,12 +93,13 @@ fn reading() -> Duration {
     by_tokio()
 }
 
-/// Returns the time since the first call.
+/// Returns the time since the first call, and a day: in tests, the clocks of other threads may be behind that of the first.
 #[cfg(any(test, not(any(target_os = "linux", target_os = "android", target_vendor = "apple"))))]
 fn by_tokio() -> Duration {
-    static START: LazyLock<Instant> = LazyLock::new(Instant::now);
+    const DAY: Duration = Duration::from_secs(24 * 3600);
+    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
     let start = *START;
-    Instant::now().saturating_duration_since(start)
+    (Instant::now() + DAY).saturating_duration_since(start)
 }
 
 #[cfg(test)]

@@ -83,6 +83,8 @@ pub(crate) struct Signs {
     counted: Option<u64>,
     last_heard: u64,
     last_confirmed: u64,
+    /// How long the last answer took.
+    took: u64,
     until: u64,
 }
 
@@ -98,6 +100,7 @@ impl Signs {
             counted: vouched.then_some(0),
             last_heard: 0,
             last_confirmed: 0,
+            took: 0,
             until: if vouched { timeout - margin } else { 0 },
         }
     }
@@ -110,8 +113,12 @@ impl Signs {
             self.confirmed(sent);
         }
         self.last_heard = self.last_heard.max(sent);
+        self.took = now - sent;
         if let Some(heard) = take_due(&mut self.heard, sent) {
             self.asked_for.push_back((heard, now + self.moment()));
+        }
+        while self.asked_for.get(1).is_some_and(|(_, told)| *told <= sent) {
+            self.asked_for.pop_front();
         }
         // Keeping fewer entries than needed is on the safe side.
         if self.heard.back().is_none_or(|(last, _)| last + self.moment() <= sent) {
@@ -174,9 +181,10 @@ impl Signs {
     /// handed out with a validity [worth having](Self::worth) ahead, or after a confirmation. After a silence of its
     /// connection, one confirmation is not enough: it cannot show that the leader has heard of the session before it
     /// expires it. The third can, a report after the first; or one of the next, if they overlap. No more than five are
-    /// waited for as long as the session is valid: over a slow connection, none might be enough.
+    /// waited for as long as the session is valid, and two over a slow connection, where none might be enough.
     pub(crate) fn granting(&self, now: u64, confirmations: u32) -> Granting {
-        let is_enough = confirmations > 4 || self.is_regular();
+        let most = if self.is_slow() { 1 } else { 4 };
+        let is_enough = confirmations > most || self.is_regular();
         if now + self.worth() <= self.until {
             Granting::Now
         } else if confirmations == 0 {
@@ -184,7 +192,7 @@ impl Signs {
         } else if now < self.until && is_enough {
             Granting::Now
         } else {
-            Granting::Confirm(self.worth_confirming_at().unwrap_or(now))
+            Granting::Confirm(self.worth_confirming_at(now).unwrap_or(now))
         }
     }
 
@@ -194,9 +202,17 @@ impl Signs {
         if self.is_regular() { self.usual().min(self.timeout / 3) } else { self.usual() }
     }
 
-    /// Whether confirmations at the usual times make the session valid for longer before its validity ends.
+    /// Whether the session is valid for as long as the last answer can make it, or confirmations at the usual times make
+    /// it valid for longer before that ends.
     fn is_regular(&self) -> bool {
-        self.next_report().is_none_or(|at| at + self.timeout * 2 / 7 <= self.until)
+        let is_in_time = |at| at + self.timeout * 2 / 7 + self.took <= self.until;
+        self.until >= (self.last_confirmed + self.timeout).saturating_sub(self.margin)
+            || self.next_report().is_none_or(is_in_time)
+    }
+
+    /// Whether answers take so long that none might make it regular.
+    fn is_slow(&self) -> bool {
+        self.took > self.timeout / 10
     }
 
     /// Returns for how long a session is valid from a confirmation on, if it is confirmed regularly.
@@ -221,12 +237,13 @@ impl Signs {
         self.next_report().map_or(regular, |at| at.min(regular))
     }
 
-    /// Returns when another confirmation is worth a lock: when it counts something, or brings it about that something is
-    /// counted that was heard soon enough, or else anything.
-    fn worth_confirming_at(&self) -> Option<u64> {
-        let is_worth_it = |(sent, at): &&(u64, u64)| sent + self.timeout - self.clocks() >= at + self.usual();
-        let mut uncounted = self.asked_for.iter().filter(|(sent, _)| self.extends(*sent));
-        let next = uncounted.next().or_else(|| self.heard.iter().find(is_worth_it));
+    /// Returns when another confirmation is worth a lock: when it counts something before that is too old, or brings it
+    /// about that something is counted that was heard soon enough, or else anything.
+    fn worth_confirming_at(&self, now: u64) -> Option<u64> {
+        let lasts = |sent: u64, until: u64| sent + self.timeout - self.clocks() > until;
+        let counts = |(sent, at): &&(u64, u64)| self.extends(*sent) && lasts(*sent, now.max(*at) + self.took);
+        let is_worth_it = |(sent, at): &&(u64, u64)| lasts(*sent, at + self.usual());
+        let next = self.asked_for.iter().find(counts).or_else(|| self.heard.iter().find(is_worth_it));
         next.map(|(_, at)| *at).or_else(|| self.next_report())
     }
 
@@ -236,7 +253,7 @@ impl Signs {
         uncounted.find(|(sent, _)| self.extends(*sent)).map(|(_, at)| *at)
     }
 
-    /// Whether the session is valid for longer once the leader is known to have counted a request.
+    /// Whether the session is valid for longer once it is known that the leader has been told of a request.
     fn extends(&self, sent: u64) -> bool {
         sent + self.timeout - self.clocks() > self.until
     }
@@ -428,6 +445,71 @@ mod tests {
             }
             assert!(signs.until() <= BEAT + TIMEOUT - margin / 7, "{signs:?}");
             assert!(signs.until() <= 3 * BEAT + TIMEOUT - margin, "{signs:?}");
+        }
+    }
+
+    #[test]
+    fn who_only_waits_takes_no_memory() {
+        let mut signs = signs();
+        for beat in 1..1000 {
+            signs.answered(Led, beat * BEAT, beat * BEAT + 10);
+            assert!(signs.heard.len() + signs.asked_for.len() <= 9, "{signs:?}");
+        }
+    }
+
+    /// Keeps it alive as one does who has one request on its way at a time.
+    fn keep_alive(signs: &mut Signs, sign: Sign, beats: u64, took: impl Fn() -> u64) -> u64 {
+        let mut now = 0;
+        for _ in 0..beats {
+            let sent = signs.beat_at(sign == Confirmed).max(now);
+            now = sent + took();
+            assert!(
+                sign == Led || now < signs.until(),
+                "it is lost, though it is answered: {signs:?} at {now}"
+            );
+            signs.answered(sign, sent, now);
+        }
+        now
+    }
+
+    #[test]
+    fn a_holder_is_not_lost_while_the_servers_answer() {
+        for percent in 0..=10 {
+            keep_alive(&mut signs(), Confirmed, 1000, || TIMEOUT * percent / 100);
+        }
+        fastrand::seed(1);
+        for _ in 0..100 {
+            keep_alive(&mut signs(), Confirmed, 1000, || fastrand::u64(0..TIMEOUT / 12));
+        }
+    }
+
+    #[test]
+    fn keeping_alive_takes_no_more_than_a_request_every_seventh_of_the_timeout() {
+        for margin in (0..=TIMEOUT * 2 / 3).step_by(100) {
+            for percent in 0..=3 {
+                let mut signs = Signs::new(TIMEOUT, margin, true);
+                let end = keep_alive(&mut signs, Confirmed, 700, || TIMEOUT * percent / 100);
+                assert!(end >= 95 * TIMEOUT, "{end} at {margin}, {percent}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_acquire_waits_for_ever_over_a_slow_connection() {
+        for percent in 0..=18 {
+            let took = TIMEOUT * percent / 100;
+            let mut signs = signs();
+            let mut sent = keep_alive(&mut signs, Led, 20, || took);
+            let (begun, mut confirmations) = (sent, 0);
+            signs.answered(Confirmed, sent, sent + took);
+            while let Granting::Confirm(at) = signs.granting(sent + took, confirmations) {
+                sent = at.max(sent + took);
+                signs.answered(Confirmed, sent, sent + took);
+                confirmations += 1;
+                assert!(sent < begun + TIMEOUT, "{percent}: {signs:?}");
+            }
+            assert!(signs.until() > sent + took);
+            assert!(confirmations == 0 || percent > 3, "{percent}: {confirmations}");
         }
     }
 

@@ -482,7 +482,7 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "after a silence, a lock is handed out after one confirmation",
         SIGNS,
-        "let is_enough = [[confirmations > 4 || self.is_regular()]];",
+        "let is_enough = [[confirmations > most || self.is_regular()]];",
         "true",
     ).shows_in_sessions(|session| session.grants),
     mutant(

@@ -390,11 +390,11 @@ fn granted(world: &World, contended: &Contended, who: &str, guard: &Rc<LockGuard
     }
 }
 
-/// It has half of the session timeout ahead, unless the servers are too slow to grant that.
+/// It has a third of the session timeout ahead, unless the servers are too slow to grant that.
 fn expect_worth(world: &World, who: &str, guard: &LockGuard) {
     const INACCURACY: Duration = Duration::from_millis(20);
     let ahead = guard.valid_until() - Instant::now();
-    if world.plan().is_prompt() && ahead + INACCURACY < world.plan().session_timeout / 2 {
+    if world.plan().is_prompt() && ahead + INACCURACY < world.plan().session_timeout / 3 {
         violation(format!("{who} is given {} for {ahead:?} only", guard.node_path()));
     }
 }

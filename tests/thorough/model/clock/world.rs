@@ -443,7 +443,7 @@ impl Checkable for World {
             Step::Answer => {
                 let Request { probe, sent, .. } = self.request.take().expect("it was served");
                 self.signs.answered(probe.sign(KeepAlive::Quorum), sent, self.now);
-                self.is_slow |= self.session.grants && self.now > sent + 1;
+                self.is_slow |= self.session.grants && self.now > sent;
                 if let Lock::Asked { confirmations } = &mut self.lock {
                     // More make no difference.
                     *confirmations = (*confirmations + 1).min(5);
