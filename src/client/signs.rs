@@ -113,7 +113,7 @@ impl Signs {
             self.confirmed(sent);
         }
         self.last_heard = self.last_heard.max(sent);
-        self.took = now - sent;
+        self.took = now.saturating_sub(sent);
         if let Some(heard) = take_due(&mut self.heard, sent) {
             self.asked_for.push_back((heard, now + self.moment()));
         }
