@@ -228,13 +228,11 @@ async fn a_failed_try_leaves_the_queue_as_it_was() {
                         None => lock.try_acquire().await,
                         Some(within) => lock.try_acquire_for(within).await,
                     };
-                    if outcome.is_err() {
-                        scene.nodes_are(kind, &before).await;
-                    }
+                    // At once, if the machine is not busy.
+                    scene.nodes_are(kind, &before).await;
                     outcome
                 });
                 assert!(outcome.await.is_none());
-                assert_eq!(scene.nodes(kind).await, before, "out of the queue at once, {within:?}");
                 scene.parked(waiters).await;
             }
             // In this time it may not even have got in. Then the background sees to it.

@@ -1,4 +1,4 @@
-//! Calls of every kind of lock while servers are down or silent.
+//! Calls of every kind of lock, mostly while servers are down or silent.
 
 use super::every_kind::{Kind, Lock, take};
 use super::prelude::*;
@@ -73,6 +73,23 @@ async fn the_deadline_holds_while_another_holds_and_the_server_falls_silent(stag
 }
 
 /// Long before the session is given up.
+#[history]
+async fn a_failed_try_is_out_of_the_queue_when_it_returns(stage: Stage) {
+    let [holder, other] = stage.clients().await;
+    for kind in Kind::ALL {
+        let held = kind.take_all(holder.clone()).await;
+        // And out of the gate of a semaphore.
+        sleep(A_MOMENT).await;
+        let before = ephemerals(stage.servers(), "/");
+        for time in [Duration::ZERO, ms(200)] {
+            let outcome = kind.lock(&other).try_acquire_for(time).await.unwrap();
+            assert!(outcome.is_none(), "{kind:?} was taken");
+            assert_eq!(ephemerals(stage.servers(), "/"), before, "{kind:?}, {time:?}");
+        }
+        release(held).await;
+    }
+}
+
 #[history]
 async fn close_wakes_waiters_while_the_server_is_silent(stage: Stage) {
     let [holder, closed] = [stage.connect(1, session).await, stage.connect(0, session).await];
