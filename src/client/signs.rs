@@ -72,11 +72,11 @@ pub(crate) fn continues(asked: i64, given: i64) -> bool {
 pub(crate) struct Signs {
     timeout: u64,
     margin: u64,
-    /// When requests were sent that a server has heard, and when a request is to be sent whose answer proves that the
-    /// leader asks for what the server has heard; oldest first. No two are closer than needed.
+    /// When requests were sent that a server has heard. And from when on the answer to a request proves that the leader
+    /// asks that server. Oldest first; no two are closer than needed.
     heard: VecDeque<(u64, u64)>,
-    /// When requests were sent that the leader asks for, and from when on a request proves that it has been told, if it is
-    /// committed; oldest first.
+    /// When requests were sent that the leader asks for. And from when on the commit of a request proves that it has been
+    /// told. Oldest first.
     asked_for: VecDeque<(u64, u64)>,
     /// A time since which the leader has counted the session as alive, at that time or later. `None` if nothing is
     /// known.
@@ -240,9 +240,9 @@ impl Signs {
     /// Returns when another confirmation is worth a lock: when it counts something before that is too old, or brings it
     /// about that something is counted that was heard soon enough, or else anything.
     fn worth_confirming_at(&self, now: u64) -> Option<u64> {
-        let lasts = |sent: u64, until: u64| sent + self.timeout - self.clocks() > until;
-        let counts = |(sent, at): &&(u64, u64)| self.extends(*sent) && lasts(*sent, now.max(*at) + self.took);
-        let is_worth_it = |(sent, at): &&(u64, u64)| lasts(*sent, at + self.usual());
+        let answered_at = |at: u64| now.max(at) + self.took;
+        let counts = |(sent, at): &&(u64, u64)| self.lasts(*sent, self.until.max(answered_at(*at)));
+        let is_worth_it = |(sent, at): &&(u64, u64)| self.lasts(*sent, at + self.usual());
         let next = self.asked_for.iter().find(counts).or_else(|| self.heard.iter().find(is_worth_it));
         next.map(|(_, at)| *at).or_else(|| self.next_report())
     }
@@ -250,12 +250,12 @@ impl Signs {
     /// Returns when a confirmation makes the session valid for longer, or brings that about.
     fn next_report(&self) -> Option<u64> {
         let mut uncounted = self.asked_for.iter().chain(&self.heard);
-        uncounted.find(|(sent, _)| self.extends(*sent)).map(|(_, at)| *at)
+        uncounted.find(|(sent, _)| self.lasts(*sent, self.until)).map(|(_, at)| *at)
     }
 
-    /// Whether the session is valid for longer once it is known that the leader has been told of a request.
-    fn extends(&self, sent: u64) -> bool {
-        sent + self.timeout - self.clocks() > self.until
+    /// Whether the session is valid after that time, once it is known that the leader has been told of a request.
+    fn lasts(&self, sent: u64, time: u64) -> bool {
+        sent + self.timeout - self.clocks() > time
     }
 }
 
@@ -333,7 +333,7 @@ mod tests {
         assert!(signs.until() > end, "it is valid, but not for long");
         let asked = end + TIMEOUT / 4;
         assert_eq!(signs.granting(end, 1), Granting::Confirm(asked));
-        assert_eq!(signs.beat_at(true), end + BEAT, "for who holds already");
+        assert_eq!(signs.beat_at(true), end + BEAT, "a holder goes on as usual");
         signs.answered(Confirmed, asked, asked);
         let told = asked + signs.moment();
         assert_eq!(signs.granting(asked, 2), Granting::Confirm(told));
@@ -457,7 +457,7 @@ mod tests {
         }
     }
 
-    /// Keeps it alive as one does who has one request on its way at a time.
+    /// Keeps a session alive with one request at a time. Returns when the last was answered.
     fn keep_alive(signs: &mut Signs, sign: Sign, beats: u64, took: impl Fn() -> u64) -> u64 {
         let mut now = 0;
         for _ in 0..beats {

@@ -33,7 +33,7 @@ pub enum Request {
 const CHECK_OF_ROOT: &[u8] =
     b"\0\0\0\x0d\0\xff\xff\xff\xff\0\0\0\x01/\xff\xff\xff\xff\xff\xff\xff\xff\x01\xff\xff\xff\xff";
 
-/// A path.
+/// The path of a `sync`.
 const ROOT: &[u8] = b"\0\0\0\x01/";
 
 impl Request {

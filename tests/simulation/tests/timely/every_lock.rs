@@ -72,7 +72,6 @@ async fn the_deadline_holds_while_another_holds_and_the_server_falls_silent(stag
     release(held).await;
 }
 
-/// Long before the session is given up.
 #[history]
 async fn a_failed_try_is_out_of_the_queue_when_it_returns(stage: Stage) {
     let [holder, other] = stage.clients().await;
@@ -90,6 +89,7 @@ async fn a_failed_try_is_out_of_the_queue_when_it_returns(stage: Stage) {
     }
 }
 
+/// Long before the session is given up.
 #[history]
 async fn close_wakes_waiters_while_the_server_is_silent(stage: Stage) {
     let [holder, closed] = [stage.connect(1, session).await, stage.connect(0, session).await];
