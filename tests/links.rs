@@ -1,10 +1,11 @@
 //! What the Markdown files name exists: the files that they link to, other files, and what their commands run.
 
+use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Where there are Markdown files besides the guide.
-const FOLDERS: [&str; 3] = ["", "docs", "fuzz"];
+const FOLDERS: [&str; 4] = ["", "docs", "docs/architecture", "fuzz"];
 
 /// The packages that commands name, and their folders.
 const PACKAGES: [(&str, &str); 8] = [
@@ -33,15 +34,36 @@ fn relative_links_lead_to_files() {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// The chapters of the guide are shown on docs.rs, where there are no files: they link to items and to sites only.
+/// Each link is defined twice: in `links.md` for docs.rs, which rustdoc checks, and at the end of the chapter for readers
+/// of the file.
 #[test]
-fn the_guide_links_to_no_files() {
-    for file in markdown("src/guide") {
-        for target in links(&fs::read_to_string(&file).unwrap()) {
-            let is_file = !target.contains(':') && target.contains(['.', '/']);
-            assert!(!is_file, "{}: {target}", file.display());
+fn links_of_the_guide_lead_to_items_and_to_the_files_that_have_them() {
+    let read = |file: &Path| fs::read_to_string(file).unwrap();
+    let items = read(&root().join("src/guide/links.md"));
+    let mut unused: HashSet<_> = definitions(&items).map(|(label, _)| label).collect();
+    for file in chapters() {
+        let text = read(&file);
+        let mut elsewhere =
+            links(&text).filter(|target| !target.starts_with("http") && !target.starts_with('#'));
+        assert_eq!(elsewhere.next(), None, "{}", file.display());
+        let files: HashMap<_, _> = definitions(&text).collect();
+        for (label, item) in definitions(&items) {
+            let uses = text.matches(&format!("[{label}]")).count();
+            let Some(target) = files.get(label) else {
+                assert_eq!(uses, 0, "{}: {label} has no file", file.display());
+                continue;
+            };
+            assert!(uses > 1, "{}: {label} is not used", file.display());
+            unused.remove(label);
+            let path = file.with_file_name(target.split('#').next().unwrap());
+            let name = item.split('#').next().unwrap().rsplit("::").next().unwrap();
+            let is_there = path.to_string_lossy().contains(name) || read(&path).contains(name);
+            assert!(is_there, "{}: {label} is not in {target}", file.display());
         }
+        let unknown: Vec<_> = files.keys().filter(|label| !items.contains(&format!("[{label}]: "))).collect();
+        assert!(unknown.is_empty(), "{}: not in links.md: {unknown:?}", file.display());
     }
+    assert!(unused.is_empty(), "{unused:?}");
 }
 
 /// Paths are those of files at the root or in `src`; plain names are those of files anywhere.
@@ -67,10 +89,10 @@ fn files_that_are_named_exist() {
 fn the_crate_page_names_all_chapters_and_features() {
     let read = |file: &str| fs::read_to_string(root().join(file)).unwrap();
     let (page, readme) = (read("src/lib.rs"), read("README.md"));
-    let guide = read("src/guide/mod.rs");
-    let chapters = guide.lines().filter_map(|line| line.strip_prefix("pub mod ")?.strip_suffix(" {}"));
-    let missing: Vec<_> = chapters.filter(|chapter| !page.contains(&format!("guide::{chapter}"))).collect();
-    assert!(missing.is_empty(), "chapters: {missing:?}");
+    for file in chapters() {
+        let chapter = file.file_stem().unwrap().to_string_lossy();
+        assert!(page.contains(&format!("guide::{chapter}")), "{chapter}");
+    }
     let manifest = read("Cargo.toml");
     let features = manifest.split("[features]").nth(1).unwrap().split("\n[").next().unwrap();
     let features = features.lines().filter_map(|line| line.split_once(" = [")).map(|(name, _)| name);
@@ -92,7 +114,7 @@ fn code_that_is_not_compiled_here_is_that_of_an_example() {
         .map(|file| fs::read_to_string(file).unwrap())
         .collect();
     let mut checked = 0;
-    for file in markdown("src/guide") {
+    for file in chapters() {
         let text = fs::read_to_string(&file).unwrap();
         for block in text.split("```ignore\n").skip(1).filter_map(|rest| rest.split("```").next()) {
             for line in block.lines() {
@@ -162,7 +184,11 @@ fn root() -> PathBuf {
 
 /// All Markdown files.
 fn documents() -> Vec<PathBuf> {
-    FOLDERS.into_iter().chain(["src/guide"]).flat_map(markdown).collect()
+    FOLDERS.into_iter().flat_map(markdown).chain(chapters()).collect()
+}
+
+fn chapters() -> impl Iterator<Item = PathBuf> {
+    markdown("src/guide").into_iter().filter(|file| !file.ends_with("links.md"))
 }
 
 /// The Markdown files in a folder of the repository.
@@ -192,6 +218,11 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
 /// What stands between `](` and `)`.
 fn links(text: &str) -> impl Iterator<Item = &str> {
     text.split("](").skip(1).filter_map(|rest| rest.split(')').next())
+}
+
+/// What stands in `[label]: target` at the beginning of a line.
+fn definitions(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.lines().filter_map(|line| line.strip_prefix('[')?.split_once("]: "))
 }
 
 /// What a file shows as code: each line of a block, and what stands between backticks, also over a line break.

@@ -24,69 +24,53 @@
 //! - [Testing](testing): servers for your own tests, the examples, and the test suites of this crate.
 //! - [What is missing](missing): what Curator has and this crate does not, and why.
 
-#[doc = include_str!("barriers.md")]
-pub mod barriers {}
+/// A chapter. The links that its file defines at the end are for readers of the file. Here, the definitions of `links.md`
+/// come first, so they count.
+macro_rules! chapter {
+    ($(#[$attribute:meta])* $name:ident) => {
+        #[doc = include_str!("links.md")]
+        $(#[$attribute])*
+        #[doc = include_str!(concat!(stringify!($name), ".md"))]
+        pub mod $name {}
+    };
+}
 
-#[doc = include_str!("caches.md")]
-pub mod caches {}
-
-/// What locks cost in requests, time and memory, and what there is to tune.
-///
-#[doc = include_str!("round_trips.svg")]
-///
-#[doc = include_str!("cost.md")]
-pub mod cost {}
-
-#[cfg(feature = "discovery")]
-#[doc = include_str!("discovery.md")]
-pub mod discovery {}
-
-#[doc = include_str!("from_curator.md")]
-pub mod from_curator {}
-
-#[doc = include_str!("from_redisson.md")]
-pub mod from_redisson {}
-
-#[doc = include_str!("kazoo.md")]
-pub mod kazoo {}
-
-/// How to have one of many processes do what only one may do: run the schedule, write the index, be the primary.
-///
-#[doc = include_str!("leader_change.svg")]
-///
-#[doc = include_str!("leaders.md")]
-pub mod leaders {}
-
-/// How a lock is lost, how its holder finds out in time, and how to protect what the lock protects.
-///
-#[doc = include_str!("timeline.svg")]
-///
-#[doc = include_str!("losing_a_lock.md")]
-pub mod losing_a_lock {}
-
-#[doc = include_str!("missing.md")]
-pub mod missing {}
-
-#[doc = include_str!("nodes.md")]
-pub mod nodes {}
-
-#[doc = include_str!("observing.md")]
-pub mod observing {}
-
-#[doc = include_str!("operations.md")]
-pub mod operations {}
-
-#[doc = include_str!("scale.md")]
-pub mod scale {}
-
-#[doc = include_str!("simulation.md")]
-pub mod simulation {}
-
-#[doc = include_str!("testing.md")]
-pub mod testing {}
-
-#[doc = include_str!("values.md")]
-pub mod values {}
-
-#[doc = include_str!("zklock.md")]
-pub mod zklock {}
+chapter!(barriers);
+chapter!(caches);
+chapter! {
+    /// What locks cost in requests, time and memory, and what there is to tune.
+    ///
+    #[doc = include_str!("round_trips.svg")]
+    ///
+    cost
+}
+chapter! {
+    #[cfg(feature = "discovery")]
+    discovery
+}
+chapter!(from_curator);
+chapter!(from_redisson);
+chapter!(kazoo);
+chapter! {
+    /// How to have one of many processes do what only one may do: run the schedule, write the index, be the primary.
+    ///
+    #[doc = include_str!("leader_change.svg")]
+    ///
+    leaders
+}
+chapter! {
+    /// How a lock is lost, how its holder finds out in time, and how to protect what the lock protects.
+    ///
+    #[doc = include_str!("timeline.svg")]
+    ///
+    losing_a_lock
+}
+chapter!(missing);
+chapter!(nodes);
+chapter!(observing);
+chapter!(operations);
+chapter!(scale);
+chapter!(simulation);
+chapter!(testing);
+chapter!(values);
+chapter!(zklock);
