@@ -8,7 +8,7 @@ use crate::waker::guarded;
 
 /// Follows a value that changes. Always has the latest value, and does not queue earlier ones.
 ///
-/// Values are copies, so a slow reader keeps nobody waiting. Each clone follows the value by itself.
+/// Values are copies, so a slow reader keeps no one waiting. Each clone follows the value by itself.
 ///
 /// ```no_run
 /// # async fn example(client: zk_recipes::Client) {

@@ -11,14 +11,14 @@ use super::long::DistributedAtomicLong;
 use super::replies::Replies;
 use crate::error::{Error, Result};
 
-/// How often a block is drawn again at once when the reply is lost. Nobody needs to know what became of the first: its
+/// How often a block is drawn again at once when the reply is lost. What became of the first does not matter: its
 /// numbers are not used.
 const LOST_BLOCKS: usize = 2;
 
 /// Hands out numbers that no other process gets, drawn from a [`DistributedAtomicLong`] in blocks. For ids.
 ///
 /// Numbers are handed out without a request, by all threads and tasks that share a clone of this. When half of a block
-/// is used up, the next one is drawn in the background, so that usually nobody waits.
+/// is used up, the next one is drawn in the background, so that usually no caller waits.
 ///
 /// The numbers of one process rise. Those of several processes are not in the order of time, and there are gaps: what is
 /// left of a block when the process ends is lost.
@@ -155,7 +155,7 @@ impl State {
     /// another block must be drawn.
     fn take(&mut self, failed: Drawn) -> (Step, bool) {
         let taken = self.blocks.take();
-        // Whoever is told of a failure does not try again.
+        // A caller that is told of a failure does not try again.
         let is_to_draw = (taken.is_some() || failed.is_none()) && self.blocks.begin_to_draw();
         let step = match (taken, failed) {
             (Some(number), _) => Step::Done(Ok(number)),

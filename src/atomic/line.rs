@@ -238,7 +238,7 @@ impl State {
         self.tell(ids.into_iter().map(|id| (id, Err(error.clone()))))
     }
 
-    /// Answers all callers that there is nobody to carry out anything.
+    /// Answers all callers that there is no task to carry out anything.
     fn abandon(&mut self) -> Replies<Result<Submitted>> {
         let next = self.batch.next_id();
         let _ = (self.batch.failed(), self.batch.give_up(next));
@@ -420,7 +420,7 @@ impl Driver {
                     None
                 }
                 Ok(None) => {
-                    // What is only remembered answers nobody, so it must be read next.
+                    // What is only remembered answers no caller, so it must be read next.
                     state.known = Some(seen.known).filter(|_| seen.fresh_before > 0 && !is_forgotten);
                     None
                 }

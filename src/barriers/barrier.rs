@@ -10,7 +10,7 @@ use super::decision::Waiting;
 use crate::client::{Client, Failures, Session, Watcher, parent};
 use crate::error::{Error, Result};
 
-/// A barrier at which processes wait while it is set. Whoever sets it and whoever removes it may be different processes.
+/// A barrier at which processes wait while it is set. One process may set it, and another remove it.
 ///
 /// Without a barrier the way is open: [`wait`](Self::wait) returns at once. So set it before the others come. It stays
 /// set when the process that has set it dies; for one that opens then, keep an ephemeral

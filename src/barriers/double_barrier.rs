@@ -31,9 +31,9 @@ use crate::error::{Error, Result};
 /// ```
 ///
 /// # Rounds
-/// The members are let in by a node `ready`. Whoever enters while a member is in joins that round, and is let in at once.
-/// When all members have left or are lost, the next ones to enter wait for each other, even if `ready` was left behind. So
-/// a path can be used for one round after the other.
+/// The members are let in by a node `ready`. A process that enters while a member is in joins that round, and is let in
+/// at once. When all members have left or are lost, the next ones to enter wait for each other, even if `ready` was
+/// left behind. So a path can be used for one round after the other.
 ///
 /// A member does not choose its round: one that is meant for the next round joins the present one if it comes before all
 /// have left. If that matters, give each round a path of its own, such as by a date or a number.

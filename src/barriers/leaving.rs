@@ -114,7 +114,7 @@ impl Leaving {
     async fn watch_next(&mut self, session: &Session) -> Result<Option<Next>, zk::Error> {
         let Site { path, ready, .. } = &self.site;
         loop {
-            // In this order: whoever has joined by the help of a member that is not listed any more, has written `ready`.
+            // In this order: a member that joined by the help of one that is not listed any more has written `ready`.
             let (children, ready) = join(session.list(path), session.watch_stat(ready)).await;
             let children = match children {
                 Err(zk::Error::NoNode) => return Ok(None),

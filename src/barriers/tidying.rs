@@ -68,8 +68,8 @@ impl Drop for Turn {
 }
 
 impl Site {
-    /// Deletes `ready`, unless there are members. Members of the next round may come at any time: whoever lets them in
-    /// writes to `ready`, so it has another version then.
+    /// Deletes `ready`, unless there are members. Members of the next round may come at any time: the one that lets
+    /// them in writes to `ready`, so it has another version then.
     ///
     /// # Errors
     /// Those of the requests.

@@ -8,8 +8,8 @@ use crate::ensembles::Ensembles;
 use crate::error::Result;
 use crate::lock::LockOptions;
 
-/// A lock over independent ensembles, held by whoever holds it on more than half of them. The blocking twin of
-/// [`QuorumLock`](crate::QuorumLock).
+/// A lock over independent ensembles. Its holder is the client that holds it on more than half of them. The blocking
+/// twin of [`QuorumLock`](crate::QuorumLock).
 ///
 /// ```no_run
 /// use zk_recipes::Ensembles;

@@ -121,7 +121,8 @@ impl Shared {
     pub(super) fn publish(&self, snapshot: Snapshot, changes: Vec<Change>) {
         let last = snapshot.changes();
         self.meters.holds(snapshot.len());
-        // First, since a reader that is late takes it instead of the changes; but nobody sees it before they are told.
+        // First, since a reader that is late takes it instead of the changes; but no reader sees it before they are
+        // told.
         let mut current = self.snapshot.write();
         *current = Arc::new(snapshot);
         let count = changes.len() as u64;

@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(overtaken.as_mut().now_or_never(), None, "sent at the same time");
         tokio::time::advance(MS).await;
         validity.answered(Sign::Led, Moment::now());
-        assert_eq!(overtaken.as_mut().now_or_never(), None, "many answers wake nobody");
+        assert_eq!(overtaken.as_mut().now_or_never(), None, "many answers wake no one");
         validity.publish(Health::Sound);
         assert_eq!(overtaken.now_or_never(), Some(()));
     }

@@ -159,7 +159,7 @@ impl<T> ServiceInstance<T> {
     }
 
     /// Returns the URI of the instance by its [`uri_spec`](Self::uri_spec); `None` if it has none, or if the URI is
-    /// longer than 65,536 bytes: whoever may register an instance can repeat its longest value in a template.
+    /// longer than 65,536 bytes: a client that may register an instance can repeat its longest value in a template.
     pub fn uri(&self) -> Option<String> {
         self.uri_spec.as_ref()?.build(|variable| self.variable(variable))
     }

@@ -163,7 +163,7 @@ impl LockOptions {
     /// Within the client, it is first come, first served. **Towards others it is less fair:** while someone else may
     /// be in the queue, the node is handed on at most `hand_ons` times, and not after the
     /// [time of the cohort](Self::cohort_time), which is 100 ms unless set. Then the node is deleted, and this client
-    /// enters the queue again, behind the others. So whoever is next in the queue waits for the hold during which it
+    /// enters the queue again, behind the others. So the next waiter in the queue waits for the hold during which it
     /// came, and then for `hand_ons` holds more; or for the time of the cohort and the hold that lasts at its end, if
     /// that is less. Both the number and the time count from when this client is notified of others. While no one else is
     /// in the queue, there is no limit. Without this option, the lock is fair, as its type describes.

@@ -469,7 +469,7 @@ impl Contending for Turn {
 /// Same as [`Semaphore::new`].
 fn fixed(client: &Client, path: &str, permits: u32) -> Result<Limit> {
     if permits == 0 {
-        let reason = "a semaphore without permits lets nobody in; give at least 1".into();
+        let reason = "a semaphore needs at least 1 permit".into();
         return Err(Error::InvalidArgument { argument: "permits", reason });
     }
     if i32::try_from(permits).is_err() {

@@ -31,7 +31,8 @@ const LONGEST_TTL: Duration = Duration::from_millis((1 << 40) - 1);
 ///
 /// # async fn example() -> zk_recipes::Result<()> {
 /// let client = Client::connect("zk1:2181,zk2:2181,zk3:2181").await?;
-/// // Whoever assigns work looks here. A deployment that restarts the importer within ten minutes does not show.
+/// // The process that assigns work looks here. A deployment that restarts the importer within ten minutes does not
+/// // show.
 /// let options = PersistentTtlNodeOptions::new(Duration::from_secs(600));
 /// let node = PersistentTtlNode::start(&client, "/imports/tenant-42", "importer-3", options)?;
 /// node.wait_present().await?; // an error if it cannot be created, or kept
@@ -52,13 +53,13 @@ const LONGEST_TTL: Duration = Duration::from_millis((1 << 40) - 1);
 /// parents may, if they have never had a child.
 ///
 /// All that keep one node must give the same time to live. The servers do not tell the one that a node has, and that of
-/// whoever created the child counts: while it is shorter than that of another, the node may vanish for a moment when its
-/// creator has gone.
+/// the client that created the child counts: while it is shorter than that of another, the node may vanish for a moment
+/// when its creator has gone.
 ///
 /// # What others do to it
 /// Same as for a [`PersistentNode`]: a node that was deleted is made again, and other data are replaced by those of this
 /// value. So give the same data to all values that keep one node. A node that is at the path already is kept from then on,
-/// whoever created it; a persistent one without a time to live never vanishes. An ephemeral one is left alone
+/// the client that created it; a persistent one without a time to live never vanishes. An ephemeral one is left alone
 /// ([`Error::NodeTaken`]).
 ///
 /// # Cost

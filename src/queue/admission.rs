@@ -161,7 +161,7 @@ impl Admission {
             let next = std::iter::from_fn(|| state.waiting.pop_first()).take(MOST).collect::<Vec<_>>();
             next.into_iter().map(|(_, waiter)| (waiter, self.on_the_way(&mut state))).collect()
         };
-        tracing::debug!("nobody has come into or out of a queue for {STANDSTILL:?}");
+        tracing::debug!("no contender has entered or left a queue for {STANDSTILL:?}");
         for (waiter, on_the_way) in next {
             // A caller that has gone drops it, as in the drop of `OnTheWay`.
             let _ = waiter.pass.send(Pass::Enter(on_the_way));

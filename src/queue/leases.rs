@@ -183,7 +183,7 @@ impl Leases {
             let leases = nodes;
             let seat = entering.await?;
             if seat.is_granted() {
-                // Nobody is waited for but the servers.
+                // Only the servers are waited for.
                 caller.takes();
             }
             Ok(Some(Entered { leases, seat, count: None }))

@@ -63,7 +63,7 @@ impl PermitWaiter {
             match Seat::pass(leases.gate(), &form, &caller).await? {
                 // It may be waiting at the gate. To await that is the caller's business, who can be told of a deadlock.
                 Pass::TakeOver(seat) => {
-                    // Whoever entered may have given up before this was known.
+                    // The one that entered may have given up before this was known.
                     if !leases.leases().is_used()
                         && let Some(session) = seat.place().and_then(Place::session)
                     {

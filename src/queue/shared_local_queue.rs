@@ -52,7 +52,7 @@ pub(crate) struct LeaseSlot {
 pub(crate) struct Guess {
     /// The number that it gets.
     pub(crate) number: i32,
-    /// Nobody is at the gate.
+    /// No one is at the gate.
     pub(crate) vacancy: Option<Vacancy>,
     /// When that was so.
     pub(crate) at: Moment,

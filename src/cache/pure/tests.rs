@@ -566,7 +566,7 @@ fn a_node_that_becomes_readable_is_told_as_changed() {
     }
 }
 
-/// Deletes nodes, and creates them again, while nobody looks.
+/// Deletes nodes, and creates them again, while no one looks.
 fn create_again(world: &mut World) {
     let is_below = |path: &String| path.starts_with("/r/a/");
     let below: Vec<String> = world.nodes.keys().filter(|path| is_below(path)).cloned().collect();

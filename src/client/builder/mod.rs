@@ -256,8 +256,8 @@ impl ClientBuilder {
     /// path, enter the queue or delete anything in it; their calls fail with an error that says that they lack a
     /// permission. With Curator, give the `CuratorFramework` the same credentials and an `ACLProvider` that returns
     /// `ZooDefs.Ids.CREATOR_ALL_ACL`. Nodes that already exist keep their ACL: if somebody else has created the path of a
-    /// lock, whoever may delete children there can take the lock away. This is warned of once for each path that everyone
-    /// may create, delete or administer in; see [security](crate::guide::operations#security).
+    /// lock, everyone who may delete children there can take the lock away. This is warned of once for each path that
+    /// everyone may create, delete or administer in; see [security](crate::guide::operations#security).
     ///
     /// This is [`acl`](Self::acl) with ZooKeeper's `CREATOR_ALL_ACL`, and replaces an ACL given there.
     ///

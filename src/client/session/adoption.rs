@@ -182,7 +182,7 @@ impl Session {
     /// without this node.
     pub(crate) fn note(&self, path: &str, seen_on: u64) -> Result<(), zk::Error> {
         let Some(adoption) = &self.adoption else { return Ok(()) };
-        // Before the look at the connection: whoever examines the next one sees it, or the look shows that one.
+        // Before the look at the connection: the one that examines the next one sees it, or the look shows that one.
         adoption.nodes.lock().insert(path.to_owned());
         if self.connection() == seen_on { Ok(()) } else { Err(zk::Error::ConnectionLoss) }
     }

@@ -54,7 +54,8 @@ pub(crate) struct Session {
     connectivity: watch::Sender<Connectivity>,
     /// Whether its servers do not tell when the nodes that a transaction creates were created.
     tells_no_dates: AtomicBool,
-    /// Whether its servers do not list the nodes of a session, and hang up on whoever asks: they are older than 3.6.
+    /// Whether its servers do not list the nodes of a session, and hang up on a client that asks: they are older than
+    /// 3.6.
     lists_no_nodes: AtomicBool,
     /// The turns of requests that may be very many.
     turns: Semaphore,

@@ -269,7 +269,7 @@ impl Session {
             session.commit(&deletes).await.map(drop)
         }
         .boxed();
-        // The first poll sends. Whoever awaits the future polls it again.
+        // The first poll sends. The caller that awaits the future polls it again.
         match deleting.poll_unpin(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(reply) => ready(reply).boxed(),
             Poll::Pending => deleting,

@@ -30,7 +30,8 @@ pub(crate) async fn try_acquire<L: Acquirable>(
     }
     lock.ensure_can_be_granted(owner)?;
     if let Some(guard) = lock.take_lingering(owner) {
-        // A task that acquires again and again must let others run at times. Not before: whoever comes first is first.
+        // A task that acquires again and again must let others run at times. Not before: the first to come is the first
+        // in the queue.
         consume_budget().await;
         if guard.ensure_held().is_ok() {
             guard.begin_span();
@@ -44,7 +45,7 @@ pub(crate) async fn try_acquire<L: Acquirable>(
     let span = observed.span().clone();
     // Boxed, so that it does not burden the acquires of those who hold the lock already.
     let queueing = Box::pin(queue_up(lock, owner, wait, &mut observed).instrument(span));
-    // Unconstrained: whoever is polled first is first, even if its task has used up its budget.
+    // Unconstrained: the first to be polled is the first in the queue, even if its task has used up its budget.
     let acquired = match lock.options().warns_of_wait() {
         None => unconstrained(lock.client().unless_closed(queueing)).await,
         Some(patience) => {

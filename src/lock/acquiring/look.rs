@@ -22,7 +22,7 @@ type Seen = Option<Result<Option<Participant>>>;
 #[derive(Debug)]
 pub(super) struct Look {
     lock: Arc<str>,
-    /// What was seen last, and when. Locked by whoever asks.
+    /// What was seen last, and when. Locked by the caller that asks.
     seen: tokio::sync::Mutex<Option<(Instant, Seen)>>,
     looks: Arc<Looks>,
 }
@@ -45,7 +45,7 @@ impl Look {
     /// If cancelled, another warning asks.
     pub(super) async fn seen(&self, ask: impl Future<Output = Result<Option<Participant>>>) -> Seen {
         let ask = pin!(ask);
-        // Whoever asks may not be polled any more.
+        // The caller that asks may not be polled any more.
         let Some(mut seen) = until(from_now(2 * ASKING), pin!(self.seen.lock())).await else {
             return until(from_now(ASKING), ask).await;
         };
@@ -110,7 +110,7 @@ mod tests {
         let client = Client::connect_lazily("127.0.0.1:1").unwrap();
         let look = Look::at(&client, "recipe", &"a lock".into());
         let start = Instant::now();
-        // Whoever comes while another asks hears the same.
+        // A caller that comes while another asks hears the same.
         assert_eq!(join(look.seen(pending()), look.seen(ready(Ok(None)))).await, (None, None));
         assert_eq!(start.elapsed(), ASKING);
         advance(ASKING).await;

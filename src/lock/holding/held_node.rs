@@ -71,7 +71,7 @@ struct Lingers {
 struct Held {
     grant: Grant,
     transactions: Transactions,
-    /// Of a lock with a cohort: whoever is next in line waits for it.
+    /// Of a lock with a cohort: the next in line waits for it.
     turn_in_line: Option<Turn>,
     /// `None` while it stays and no one holds by it.
     meter: Option<HoldMeter>,

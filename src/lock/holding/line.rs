@@ -51,7 +51,7 @@ impl Line {
         self.waiting.load(SeqCst) == 0
     }
 
-    /// Whether whoever has its turn has reached the queue, as far as is known.
+    /// Whether the acquire that has its turn has reached the queue, as far as is known.
     pub(super) fn is_in_queue(&self) -> bool {
         self.in_queue.lock().as_ref().is_some_and(Caller::has_reached)
     }
@@ -65,9 +65,9 @@ impl Line {
     /// Waits for the turn.
     ///
     /// # Cancel safety
-    /// Whoever waits again is the last in line.
+    /// One that waits again is the last in line.
     pub(super) async fn turn(&self) -> Turn {
-        // Unconstrained, so that whoever is polled first is in line first, even if its task has used up its budget.
+        // Unconstrained, so that the first to be polled is the first in line, even if its task has used up its budget.
         let turn = unconstrained(self.turns.clone().acquire_owned()).await;
         Turn(turn.expect("it is never closed"))
     }

@@ -1,4 +1,4 @@
-//! Keeps the node of a mutex that no one holds for the next holder of this client: for whoever is next in line, or for a
+//! Keeps the node of a mutex that no one holds for the next holder of this client: for the next in line, or for a
 //! while.
 
 use std::fmt;
@@ -159,7 +159,7 @@ impl Lingering {
         self.held().is_some_and(|held| held.state() == LockState::Held)
     }
 
-    /// Returns the node, without the lock: whoever is asked about it may take that.
+    /// Returns the node. Its methods may take the mutex of `node`, which is not held here any more.
     fn held(&self) -> Option<Arc<HeldNode>> {
         self.node.lock().as_ref().map(|node| node.held.clone())
     }
@@ -192,8 +192,8 @@ impl Lingering {
         node.notify();
     }
 
-    /// Takes charge of a node by which the lock was just granted. Whoever did not stand in line has the turn now, unless
-    /// someone else has it.
+    /// Takes charge of a node by which the lock was just granted. An acquire that did not stand in line has the turn
+    /// now, unless someone else has it.
     pub(crate) fn begin(self: &Arc<Self>, held: Arc<HeldNode>, turn: Option<Turn>) {
         held.set_turn_in_line(turn.or_else(|| self.try_turn()));
         self.line.iter().for_each(Line::granted);

@@ -30,8 +30,8 @@ pub(super) fn monitor(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send +
     let own_watch = held.take_watch();
     let mut health = session.validity().health_changes();
     let held = Arc::downgrade(held);
-    // Whoever waits for the answer is woken in any case, also if the watch is never asked for, since the hold is over by
-    // then.
+    // Those who wait for the answer are woken in any case, also if the watch is never asked for, since the hold is over
+    // by then.
     let answered = node_watch.answered.clone().drop_guard();
     async move {
         let _answered = answered;

@@ -1,6 +1,6 @@
 //! A lock on several ensembles, of which a majority is enough.
 //!
-//! # Why nobody waits for ever
+//! # Why no contender waits forever
 //!
 //! A contender takes the members in one order, which is the same everywhere, and waits for the holder of a member only
 //! while all that it holds comes before that member. So each contender that is waited for holds by right, has ended its

@@ -19,7 +19,7 @@ use crate::queue::{MUTEX, Quorum};
 /// How long an ensemble may take to answer by default.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// A lock over independent ensembles, held by whoever holds it on more than half of them.
+/// A lock over independent ensembles. Its holder is the client that holds it on more than half of them.
 ///
 /// It outlives the loss of any minority of the ensembles, during an acquire and during a hold. **One ensemble with its
 /// servers in three zones does so, too, at a lower price**, so read [when to use
@@ -52,9 +52,9 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(2);
 /// # The same ensembles everywhere
 ///
 /// All programs must use the same ensembles under the same names. The ensembles are taken in the order of their names,
-/// whatever order you give them in, so contenders cannot deadlock. The path must be used by quorum locks only: whoever
-/// holds it on a single ensemble, with an [`InterProcessMutex`](crate::InterProcessMutex), does not exclude the holder of
-/// the quorum lock, but can make others wait.
+/// whatever order you give them in, so contenders cannot deadlock. The path must be used by quorum locks only: a client
+/// that holds it on a single ensemble, with an [`InterProcessMutex`](crate::InterProcessMutex), does not exclude the
+/// holder of the quorum lock, but can make others wait.
 ///
 /// Not re-entrant: an owner that acquires the lock again waits for itself.
 ///

@@ -91,7 +91,7 @@ impl Members {
 
     /// Returns how the members differ from those before, in the order of the ids. A member that has left and joined again
     /// meanwhile gives two changes, even if its payload is the same, but none if it does not show its
-    /// [czxid](Member::czxid). Whoever has joined and left in between gives none.
+    /// [czxid](Member::czxid). A member that joined and left in between gives none.
     pub fn changes_since(&self, before: &Self) -> Vec<MemberChange> {
         if Arc::ptr_eq(&self.members, &before.members) {
             return Vec::new();

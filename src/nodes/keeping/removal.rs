@@ -43,7 +43,7 @@ fn patience() -> RetryPolicy {
 
 impl Keeper {
     /// Deletes the node if it is ours, and waits until that is confirmed, or its session is over. If it belongs to no
-    /// session, an outage is reported to whoever waits, and the work goes on.
+    /// session, an outage is reported to the caller that waits, and the work goes on.
     ///
     /// # Errors
     /// The servers refuse.

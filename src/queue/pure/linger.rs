@@ -1,10 +1,10 @@
-//! Whether a lock that nobody uses keeps its node for the next holder of the same client, and who may take it.
+//! Whether a lock that no one uses keeps its node for the next holder of the same client, and who may take it.
 //!
 //! Pure, like the contender: no I/O, no clock.
 
 use super::passing::PassOn;
 
-/// The node of a lock that may stay when nobody holds it, from its grant until it is deleted.
+/// The node of a lock that may stay when no one holds it, from its grant until it is deleted.
 ///
 /// A holder by a node that has stayed makes no request, so nothing but this tells it that it may hold. That the node is
 /// the first of its queue is known from its grant, and stays true for as long as it exists.
@@ -30,7 +30,7 @@ pub(crate) struct Terms {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum State {
     Held,
-    /// No one holds. Whoever is next in line is to hold by the node.
+    /// No one holds. The next in line is to hold by the node.
     HandedOn,
     /// No one holds, and no one was in line.
     Idle,

@@ -1,4 +1,4 @@
-//! A lock on several ensembles, held by whoever holds a majority of its members.
+//! A lock on several ensembles. Its holder is the client that holds a majority of its members.
 //!
 //! Each member is a lock that excludes on its own ensemble. Two majorities of the same members have a member in common,
 //! so there is one holder at a time, provided that each holder counts only what it holds at the same moment.

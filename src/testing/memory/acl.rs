@@ -52,7 +52,7 @@ impl Id {
         }
     }
 
-    /// Returns the name of whoever it is, without a hash of the password.
+    /// Returns the name of the user, without a hash of the password.
     pub(super) fn user(&self) -> &str {
         match self.scheme.as_str() {
             "digest" => self.id.split(':').next().unwrap_or_default(),

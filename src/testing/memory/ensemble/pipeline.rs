@@ -177,7 +177,7 @@ impl State {
             return Fate::Keep;
         }
         match replica.pipelines.get_mut(&id) {
-            // As in ZooKeeper, requests are made by whoever the client is when they arrive.
+            // As in ZooKeeper, requests are made as the users that the client is when they arrive.
             Some(queue) if !queue.is_empty() && operation != opcode::AUTH => {
                 queue.push_back(Queued::Waiting(message.into()));
                 Fate::Keep

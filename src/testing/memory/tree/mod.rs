@@ -161,12 +161,12 @@ impl Tree {
         paths.filter(|path| path.starts_with(prefix)).collect()
     }
 
-    /// Returns what a node has, whoever may read it.
+    /// Returns what a node has, regardless of who may read it.
     pub(super) fn look(&self, path: &str) -> Option<(Option<&[u8]>, Stat)> {
         self.nodes.get(path).map(|node| (node.data.as_deref(), node.stat()))
     }
 
-    /// Returns the names of the children, sorted, whoever may read them.
+    /// Returns the names of the children, sorted, regardless of who may read them.
     pub(super) fn names(&self, path: &str) -> Option<Vec<&str>> {
         let mut names: Vec<_> = self.nodes.get(path)?.children.names().collect();
         names.sort_unstable();
