@@ -65,7 +65,7 @@ async fn connect() -> Result<Client> {
 /// later on, neither invalid settings nor lost servers stop it.
 async fn follow(client: &Client, path: &str) -> Result<watch::Receiver<Arc<Settings>>> {
     let options = CacheOptions::children().max_nodes(1000).max_bytes(1 << 20);
-    let cache = Cache::new(client, path, options)?;
+    let cache = Cache::start(client, path, options)?;
     let first = timeout(PATIENCE, cache.wait_loaded()).await.map_err(|_| "no settings within 30 s")??;
     let (sender, receiver) = watch::channel(Arc::new(Settings::of(&first, path)?));
     let path = path.to_owned();

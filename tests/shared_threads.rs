@@ -180,7 +180,7 @@ fn a_waker_that_looks_at_its_cache_blocks_nobody() {
     let (elsewhere, server) = server_elsewhere();
     let proxy = elsewhere.block_on(FaultProxy::start(server.connect_string())).unwrap();
     let (client, other) = (block_on(connect_through(&proxy)), block_on(connect(&server)));
-    let cache = Cache::new(&client, "/locks", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/locks", CacheOptions::tree()).unwrap();
     elsewhere.block_on(within(cache.wait_current())).unwrap();
     let (mut states, mut changes) = (cache.watch_state(), cache.changes());
     assert!(block_on(states.changed()).is_some() && block_on(changes.next()).is_some());

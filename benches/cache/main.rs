@@ -78,7 +78,7 @@ async fn main() -> Result<()> {
 async fn ours(client: &Client, writer: &zk::Client, nodes: usize) -> Result<(Figures, Arc<Snapshot>)> {
     let before = resident();
     let start = Instant::now();
-    let cache = Cache::new(client, "/tree", CacheOptions::tree())?;
+    let cache = Cache::start(client, "/tree", CacheOptions::tree())?;
     let snapshot = cache.wait_current().await?;
     let load = start.elapsed();
     let bytes = resident().saturating_sub(before);

@@ -74,7 +74,7 @@ impl DistributedAtomicLong {
     /// - [`Error::InvalidPath`]: `path` is not a valid path.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
         let node = ValueNode::new(client, path)?;
-        let settings = Settings::new(client, &AtomicOptions::new())?;
+        let settings = Settings::new(client, AtomicOptions::new())?;
         Ok(Self { line: Line::of(&node), node, settings })
     }
 
@@ -82,7 +82,7 @@ impl DistributedAtomicLong {
     ///
     /// # Errors
     /// - [`Error::InvalidPath`]: the path of the [lock](AtomicOptions::promoted_to_lock) is not valid.
-    pub fn with_options(&self, options: &AtomicOptions) -> Result<Self> {
+    pub fn with_options(&self, options: AtomicOptions) -> Result<Self> {
         Ok(Self { settings: Settings::new(self.node.client(), options)?, ..self.clone() })
     }
 

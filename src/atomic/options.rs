@@ -59,8 +59,8 @@ pub(super) struct Settings {
 impl Settings {
     /// # Errors
     /// [`Error::InvalidPath`](crate::Error::InvalidPath) of the lock.
-    pub(super) fn new(client: &Client, options: &AtomicOptions) -> Result<Self> {
-        let lock = options.lock_path.as_deref().map(|path| Promotion::new(client, path)).transpose()?;
+    pub(super) fn new(client: &Client, options: AtomicOptions) -> Result<Self> {
+        let lock = options.lock_path.map(|path| Promotion::new(client, &path)).transpose()?;
         let timeout = options.timeout.unwrap_or_else(|| client.connection_timeout());
         Ok(Self { timeout, lock: lock.map(Arc::new) })
     }

@@ -52,7 +52,7 @@ impl DistributedAtomicValue {
     /// # Errors
     /// - [`Error::InvalidPath`](crate::Error::InvalidPath): `path` is not a valid path.
     pub fn new(client: &Client, path: &str) -> Result<Self> {
-        let settings = Settings::new(client, &AtomicOptions::new())?;
+        let settings = Settings::new(client, AtomicOptions::new())?;
         Ok(Self { node: ValueNode::new(client, path)?, settings })
     }
 
@@ -61,7 +61,7 @@ impl DistributedAtomicValue {
     /// # Errors
     /// - [`Error::InvalidPath`](crate::Error::InvalidPath): the path of the [lock](AtomicOptions::promoted_to_lock) is
     ///   not valid.
-    pub fn with_options(&self, options: &AtomicOptions) -> Result<Self> {
+    pub fn with_options(&self, options: AtomicOptions) -> Result<Self> {
         Ok(Self { settings: Settings::new(self.node.client(), options)?, ..self.clone() })
     }
 

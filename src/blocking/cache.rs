@@ -17,7 +17,7 @@ use crate::watch::Watch;
 /// use zk_recipes::blocking::cache::Cache;
 /// use zk_recipes::cache::CacheOptions;
 ///
-/// let settings = Cache::new(&client, "/settings", CacheOptions::children())?;
+/// let settings = Cache::start(&client, "/settings", CacheOptions::children())?;
 /// println!("{} settings", settings.wait_loaded()?.children("/settings").count());
 /// // Later, without a request:
 /// let limit = settings.current().data("/settings/limit").map(<[u8]>::to_vec);
@@ -33,12 +33,12 @@ pub struct Cache {
 twin!(Cache of crate::cache);
 
 impl Cache {
-    /// Starts a cache. Does not block. See [`Cache::new`](crate::cache::Cache::new).
+    /// Starts a cache. Does not block. See [`Cache::start`](crate::cache::Cache::start).
     ///
     /// # Errors
     /// Same as the async method.
-    pub fn new(client: &Client, path: &str, options: CacheOptions) -> Result<Self> {
-        crate::cache::Cache::new(&client.inner, path, options).map(Self::from)
+    pub fn start(client: &Client, path: &str, options: CacheOptions) -> Result<Self> {
+        crate::cache::Cache::start(&client.inner, path, options).map(Self::from)
     }
 
     /// Returns the path, below the client's namespace.

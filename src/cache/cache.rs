@@ -24,7 +24,7 @@ use crate::watch::Watch;
 /// use zk_recipes::cache::{Cache, CacheOptions};
 ///
 /// # async fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
-/// let settings = Cache::new(&client, "/settings", CacheOptions::children())?;
+/// let settings = Cache::start(&client, "/settings", CacheOptions::children())?;
 /// let snapshot = settings.wait_loaded().await?;
 /// for node in snapshot.children("/settings") {
 ///     println!("{}: {} bytes", node.name(), node.data_length());
@@ -107,7 +107,7 @@ impl Cache {
     /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): a limit in the options is zero, or its buffer too
     ///   large, or the client [adopted](Client::from_zookeeper) its session.
     /// - [`Error::Closed`](crate::Error::Closed): the client is closed.
-    pub fn new(client: &Client, path: &str, options: CacheOptions) -> Result<Self> {
+    pub fn start(client: &Client, path: &str, options: CacheOptions) -> Result<Self> {
         let full_path = client.full_path_or_root(path)?;
         options.validate()?;
         if client.is_closed() {

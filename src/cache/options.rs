@@ -15,7 +15,7 @@ type Filter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 ///
 /// # fn example(client: zk_recipes::Client) -> zk_recipes::Result<()> {
 /// let services = CacheOptions::tree().depth(2).filter(|path| !path.ends_with("/draining"));
-/// let services = Cache::new(&client, "/services", services.max_nodes(10_000))?;
+/// let services = Cache::start(&client, "/services", services.max_nodes(10_000))?;
 /// # Ok(())
 /// # }
 /// ```

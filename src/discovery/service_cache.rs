@@ -61,7 +61,7 @@ struct Read<T> {
 impl<T: DeserializeOwned> ServiceCache<T> {
     pub(super) fn new(client: &Client, path: &str) -> Result<Self> {
         // Decompressed by us, so that what strangers have compressed does not fill the cache.
-        let cache = Cache::new(client, path, CacheOptions::children().decompress(false))?;
+        let cache = Cache::start(client, path, CacheOptions::children().decompress(false))?;
         let read = Read { snapshot: Arc::default(), nodes: Vec::new(), instances: Arc::default() };
         Ok(Self { cache, full_path: client.full_path(path)?, read: Mutex::new(read) })
     }

@@ -39,6 +39,7 @@ debug_by!(JobOptions, |it|
 
 /// What to do about runs that became due while no leader waited for them: between two leaders, while all processes were
 /// down, or while an earlier run took too long.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum MissedRuns {
     /// They are not made up for. The next run is the next one that becomes due. A run for which the leader has waited is
@@ -61,6 +62,7 @@ pub(super) const MOST_MISSED: u32 = 10_000;
 
 /// What to do about a run that was begun and whose end is not recorded, because its leader died, lost its connection, or
 /// did not end it within the [grace period](LeaderOptions::grace).
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum UnfinishedRun {
     /// It is left as it is: each run is begun at most once.

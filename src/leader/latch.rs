@@ -64,6 +64,7 @@ candidate_methods!(LeaderLatch);
 /// Whether [watchers](LeaderLatch::watch_state) of a latch are notified when it is closed.
 ///
 /// Corresponds to Curator's `LeaderLatch.CloseMode`.
+#[non_exhaustive]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum CloseMode {
     /// Closing does not wake them before the latch has left; then the channel ends.

@@ -126,10 +126,10 @@ impl SharedCount {
         self.count(self.value.node().client().unless_closed(update).await?)
     }
 
-    /// Follows the number. See [`SharedValue::watch`]. While the node
+    /// Follows the number. See [`SharedValue::watch_state`]. While the node
     /// holds something else, the state is [`Stale`](SharedState::Stale) with
     /// [`Error::NotACount`](crate::Error::NotACount).
-    pub fn watch(&self) -> Watch<SharedState<i32>> {
+    pub fn watch_state(&self) -> Watch<SharedState<i32>> {
         let count = self.detached();
         observer::watch(self.value.node(), move |data| parse(&data).ok_or_else(|| count.not_a_count()))
     }

@@ -6,8 +6,8 @@ use super::version::Versioned;
 use crate::cut::line;
 use crate::error::Error;
 
-/// What is known of a shared value at the moment. From [`SharedValue::watch`](super::SharedValue::watch) and
-/// [`SharedCount::watch`](super::SharedCount::watch).
+/// What is known of a shared value at the moment. From [`SharedValue::watch_state`](super::SharedValue::watch_state) and
+/// [`SharedCount::watch_state`](super::SharedCount::watch_state).
 #[non_exhaustive]
 #[derive(Clone, PartialEq, Eq)]
 pub enum SharedState<T> {

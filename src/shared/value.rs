@@ -29,7 +29,7 @@ const UPDATE: &str = "update the value at";
 /// let motd = SharedValue::new(&client, "/config/motd", "hello")?;
 /// motd.update(|old| [old, b"!"].concat()).await?;
 ///
-/// let mut changes = motd.watch();
+/// let mut changes = motd.watch_state();
 /// while let Some(state) = changes.changed().await {
 ///     match state {
 ///         SharedState::Known(value) => println!("{}", String::from_utf8_lossy(value.value())),
@@ -77,7 +77,7 @@ impl SharedValue {
     /// Returns the current value. It includes every change made before the call, also those made through another
     /// server.
     ///
-    /// This takes one round trip; to read often, [watch](Self::watch) the value.
+    /// This takes one round trip; to read often, [watch](Self::watch_state) the value.
     ///
     /// # Errors
     /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): the value cannot be read, or the node cannot be created.
@@ -220,7 +220,7 @@ impl SharedValue {
     ///
     /// The servers do not tell of a change that is made while this client is not permitted to read the node. So the value
     /// is read again also when nothing is told, after one to two session timeouts.
-    pub fn watch(&self) -> Watch<SharedState<Vec<u8>>> {
+    pub fn watch_state(&self) -> Watch<SharedState<Vec<u8>>> {
         let client = self.node.client().detached();
         observer::watch(&self.node, move |data| Ok(client.user_data(data)))
     }

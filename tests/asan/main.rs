@@ -96,7 +96,7 @@ async fn caches(client: Client, counts: Arc<Counts>) {
     loop {
         let path = PATHS[fastrand::usize(0..PATHS.len())];
         let options = if fastrand::bool() { CacheOptions::tree() } else { CacheOptions::node() };
-        let cache = Cache::new(&client, path, options).unwrap();
+        let cache = Cache::start(&client, path, options).unwrap();
         // Given up while the watch is being set, while the nodes are read, or later.
         let _ = timeout(Duration::from_micros(fastrand::u64(0..100_000)), cache.wait_loaded()).await;
         if fastrand::bool() {

@@ -287,7 +287,7 @@ async fn values(shown: &mut Shown, client: &Client) {
     let versioned = value.get_versioned().await.unwrap();
     shown.add(&versioned.version(), "0");
     value.set("v".repeat(1000)).await.unwrap();
-    let mut watch = value.watch();
+    let mut watch = value.watch_state();
     let known = |state: &SharedState<_>| matches!(state, SharedState::Known(_));
     let state = within(watch.wait_for(known)).await.unwrap().clone();
     shown.add(&state, "Known");
@@ -299,7 +299,7 @@ async fn values(shown: &mut Shown, client: &Client) {
     let options = AtomicOptions::new().promoted_to_lock(format!("{PATH}/lock"));
     shown.add(&options, PATH);
     let long =
-        DistributedAtomicLong::new(client, &format!("{PATH}/n")).unwrap().with_options(&options).unwrap();
+        DistributedAtomicLong::new(client, &format!("{PATH}/n")).unwrap().with_options(options).unwrap();
     long.add(5).await.unwrap();
     let cached = CachedAtomicLong::new(&long, 100).unwrap();
     cached.next().await.unwrap();
@@ -352,7 +352,7 @@ async fn barriers(shown: &mut Shown, client: &Client) {
 
 async fn caches(shown: &mut Shown, client: &Client) {
     shown.add(&CacheOptions::tree(), "depth");
-    let cache = Cache::new(client, PATH, CacheOptions::tree()).unwrap();
+    let cache = Cache::start(client, PATH, CacheOptions::tree()).unwrap();
     let mut changes = cache.changes();
     let snapshot = within(cache.wait_current()).await.unwrap();
     shown.add(&*snapshot, &snapshot.len().to_string());

@@ -137,13 +137,13 @@ async fn no_watcher_is_told_the_same_twice() {
     let acquiring = tokio::spawn(ticket.acquired());
 
     let value = SharedValue::new(&client, "/value", "seed").unwrap();
-    told.records("SharedValue::watch", value.watch());
+    told.records("SharedValue::watch_state", value.watch_state());
     let count = SharedCount::new(&client, "/count", 7).unwrap();
-    told.records("SharedCount::watch", count.watch());
+    told.records("SharedCount::watch_state", count.watch_state());
     value.set("new").await.unwrap();
     count.set(8).await.unwrap();
 
-    let cache = Cache::new(&client, "/cached", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/cached", CacheOptions::tree()).unwrap();
     told.records("Cache::watch_state", cache.watch_state());
     let services = ServiceDiscovery::<()>::new(&client, "/services").unwrap();
     let instance = within(services.register(ServiceInstance::new("orders").id("one"))).await.unwrap();
@@ -182,8 +182,8 @@ async fn no_watcher_is_told_the_same_twice() {
 
     let up = [
         ("Client::watch_connection", "onnected"),
-        ("SharedValue::watch", "Known"),
-        ("SharedCount::watch", "Known"),
+        ("SharedValue::watch_state", "Known"),
+        ("SharedCount::watch_state", "Known"),
         ("Cache::watch_state", "Current"),
         ("Registration::watch_state", "Present"),
         ("ServiceCache::watch_state", "Current"),
@@ -201,8 +201,8 @@ async fn no_watcher_is_told_the_same_twice() {
     // All that change: a watch need not show a state that was short.
     let down = [
         ("Client::watch_connection", "Suspended"),
-        ("SharedValue::watch", "Stale"),
-        ("SharedCount::watch", "Stale"),
+        ("SharedValue::watch_state", "Stale"),
+        ("SharedCount::watch_state", "Stale"),
         ("Cache::watch_state", "Stale"),
         ("ServiceCache::watch_state", "Stale"),
         ("Group::watch_members", "is_current: false"),
@@ -245,7 +245,7 @@ async fn no_watcher_is_told_the_same_twice() {
     selector.close().await.unwrap();
     job.close().await.unwrap();
     client.close().await;
-    let mut closed = vec![("SharedValue::watch", "Stale"), ("SharedCount::watch", "Stale")];
+    let mut closed = vec![("SharedValue::watch_state", "Stale"), ("SharedCount::watch_state", "Stale")];
     let types = "Registration PersistentNode PersistentTtlNode GroupMember LeaderLatch LeaderSelector Client";
     let ends = |name: &str| types.split(' ').any(|closed| closed == name.split(':').next().unwrap());
     closed.extend(told.0.lock().unwrap().keys().filter(|name| ends(name)).map(|name| (*name, "Closed")));
@@ -273,8 +273,8 @@ async fn an_error_that_lasts_is_told_once() {
     }
     let client = connect_through(&proxy).await;
 
-    told.records("SharedValue", SharedValue::new(&client, "/a/value", "").unwrap().watch());
-    told.records("SharedCount", SharedCount::new(&client, "/a/count", 7).unwrap().watch());
+    told.records("SharedValue", SharedValue::new(&client, "/a/value", "").unwrap().watch_state());
+    told.records("SharedCount", SharedCount::new(&client, "/a/count", 7).unwrap().watch_state());
     told.records("LeaderObserver", LeaderObserver::new(&client, "/a/latch").unwrap().watch_leader());
     let by_text = |state: &LeaderState| format!("{state:?}");
     let latch = LeaderLatch::start(&client, "/a/latch", LeaderOptions::new()).unwrap();

@@ -6,8 +6,8 @@ pub(crate) async fn what_curator_writes_is_followed(generation: Generation) {
     let stage = Stage::set(generation).await;
     let java = stage.curator("java").await;
     let client = stage.client("rust").await;
-    let counts = Cache::new(&client, "/count", CacheOptions::node()).unwrap();
-    let whole = Cache::new(&client, "/", CacheOptions::tree()).unwrap();
+    let counts = Cache::start(&client, "/count", CacheOptions::node()).unwrap();
+    let whole = Cache::start(&client, "/", CacheOptions::tree()).unwrap();
     assert!(within(counts.wait_current()).await.unwrap().is_empty());
 
     let mut count = java.open("count", "count /count seed=2").await;
@@ -35,7 +35,7 @@ pub(crate) async fn what_curator_compresses_is_followed(generation: Generation) 
     let stage = Stage::set(generation).await;
     let java = stage.compressing_curator("java").await;
     let client = stage.client("rust").await;
-    let cache = Cache::new(&client, "/locks", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/locks", CacheOptions::tree()).unwrap();
     let mut mutex = java.open("mutex", "mutex /locks/a").await;
     mutex.call("acquire").await;
     let held = within(cache.wait_until(|snapshot| snapshot.children("/locks/a").count() == 1)).await.unwrap();

@@ -29,7 +29,7 @@ pub(crate) async fn shared_values_are_shared(generation: Generation) {
     assert_eq!(java.open("b", "value /ours seed=java").await.call("get").await, "rust");
 
     // Each sees what the other writes, and writes over what it has seen only.
-    let mut states = value.watch();
+    let mut states = value.watch_state();
     let seen = value.get_versioned().await.unwrap();
     java_value.call("set one").await;
     within(states.wait_for(|state| state.current().is_some_and(|value| value == b"one"))).await.unwrap();
@@ -122,7 +122,7 @@ pub(crate) async fn nothing_is_lost_when_all_count(generation: Generation) {
         let path = format!("/number{}", lock.unwrap_or_default());
         let options = AtomicOptions::new().timeout(secs(60));
         let options = lock.map_or(options.clone(), |lock| options.promoted_to_lock(lock));
-        let number = DistributedAtomicLong::new(&client, &path).unwrap().with_options(&options).unwrap();
+        let number = DistributedAtomicLong::new(&client, &path).unwrap().with_options(options).unwrap();
         let open = format!("atomic_long {path} {}", lock.map_or("", |_| "lock=/lock"));
         let peers = [format!("a{path}"), format!("b{path}")];
         let mut peers = join_all(peers.iter().map(|name| java.open(name, open.trim_end()))).await;

@@ -15,10 +15,10 @@ async fn nodes_of_caches_and_what_has_them_read_again() {
 
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = measured_at(&proxy.connect_string()).await;
-    let cache = Cache::new(&client, path, CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, path, CacheOptions::tree()).unwrap();
     within(cache.wait_current()).await.unwrap();
     assert_eq!((nodes(), resyncs()), (3.0, 0.0));
-    let other = Cache::new(&client, path, CacheOptions::node()).unwrap();
+    let other = Cache::start(&client, path, CacheOptions::node()).unwrap();
     within(other.wait_current()).await.unwrap();
     assert_eq!(nodes(), 4.0, "those of all caches of the path");
     drop(other);

@@ -377,7 +377,7 @@ async fn a_lost_session_is_warned_of_once_with_servers_and_causes() {
     let builder = Client::builder().session_timeout(secs(2)).connection_timeout(secs(1));
     let client = within(builder.connect(&servers)).await.unwrap();
     let session = format!("{:#x}", within(client.zookeeper()).await.unwrap().session_id().0);
-    let cache = Cache::new(&client, "/traces/cached", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/traces/cached", CacheOptions::tree()).unwrap();
     let mut loaded = cache.watch_state();
     within(loaded.wait_for(|state| matches!(state, CacheState::Current))).await.unwrap();
     server.stop().await.unwrap();

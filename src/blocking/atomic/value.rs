@@ -38,7 +38,7 @@ impl DistributedAtomicValue {
     ///
     /// # Errors
     /// Same as the async method.
-    pub fn with_options(&self, options: &AtomicOptions) -> Result<Self> {
+    pub fn with_options(&self, options: AtomicOptions) -> Result<Self> {
         self.inner.with_options(options).map(Self::from)
     }
 

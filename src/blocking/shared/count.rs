@@ -88,9 +88,9 @@ impl SharedCount {
         wait(self.inner.update(new))
     }
 
-    /// Follows it as it changes. See [`SharedCount::watch`](crate::shared::SharedCount::watch).
-    pub fn watch(&self) -> Watch<SharedState<i32>> {
-        self.inner.watch()
+    /// Follows it as it changes. See [`SharedCount::watch_state`](crate::shared::SharedCount::watch_state).
+    pub fn watch_state(&self) -> Watch<SharedState<i32>> {
+        self.inner.watch_state()
     }
 
     /// Returns the full path of the node, including the namespace.

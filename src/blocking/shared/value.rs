@@ -93,9 +93,9 @@ impl SharedValue {
         wait(self.inner.update(new))
     }
 
-    /// Follows it as it changes. See [`SharedValue::watch`](crate::shared::SharedValue::watch).
-    pub fn watch(&self) -> Watch<SharedState<Vec<u8>>> {
-        self.inner.watch()
+    /// Follows it as it changes. See [`SharedValue::watch_state`](crate::shared::SharedValue::watch_state).
+    pub fn watch_state(&self) -> Watch<SharedState<Vec<u8>>> {
+        self.inner.watch_state()
     }
 
     /// Returns the full path of the node, including the namespace.

@@ -53,7 +53,7 @@ async fn a_node_that_becomes_readable_appears() {
     let zookeeper = bystander(&server).await;
     create(&zookeeper, "/r", b"").await;
     let client = connect(&server).await;
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
     within(cache.wait_current()).await.unwrap();
     let hidden = [Acl::new(Permission::ADMIN, AuthId::anyone())];
     zookeeper

@@ -8,7 +8,7 @@ const ADD_WATCH: Request = Request::Other(106);
 async fn changes_of_a_cache_that_is_dropped_before_it_has_loaded_end() {
     let client = Client::connect_lazily("127.0.0.1:1").unwrap();
     for waits in [false, true] {
-        let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+        let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
         let mut changes = cache.changes();
         let ended = tokio::spawn(async move { changes.next().await.is_none() });
         if waits {
@@ -22,7 +22,7 @@ async fn changes_of_a_cache_that_is_dropped_before_it_has_loaded_end() {
 #[tokio::test]
 async fn a_client_that_is_closed_before_the_load_ends_all() {
     let client = Client::connect_lazily("127.0.0.1:1").unwrap();
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
     let mut changes = cache.changes();
     let mut state = cache.watch_state();
     client.close().await;
@@ -67,7 +67,7 @@ async fn no_watch_is_set_while_another_one_is_removed() {
     let server = MemoryServer::start().unwrap();
     let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
     let client = connect_through(&proxy).await;
-    let new_cache = || Cache::new(&client, "/r", CacheOptions::node()).unwrap();
+    let new_cache = || Cache::start(&client, "/r", CacheOptions::node()).unwrap();
     let first = new_cache();
     within(first.wait_current()).await.unwrap();
     let removal = proxy.intercept(Request::RemoveWatches, Fate::HoldReply);
@@ -90,7 +90,7 @@ async fn no_watch_is_left_of_a_cache_that_is_dropped_early() {
     let (proxy, client) = connect_by_proxy(&server).await;
     for _ in 0..20 {
         let held = proxy.intercept(ADD_WATCH, Fate::HoldReply);
-        let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+        let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
         held.happened().await;
         drop(cache);
         sleep(ms(10)).await;

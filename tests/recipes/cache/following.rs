@@ -6,7 +6,7 @@ use super::*;
 async fn a_tree_is_followed() {
     let (server, zookeeper) = server_and_bystander().await;
     let client = Client::builder().namespace("app").connect(&server.connect_string()).await.unwrap();
-    let cache = Cache::new(&client, "/config", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/config", CacheOptions::tree()).unwrap();
     let mut reader = Reader::of(&cache).await;
     assert!(cache.current().is_empty() && reader.resets == 1, "there is no node yet");
 
@@ -41,7 +41,7 @@ async fn a_cache_holds_what_its_options_say() {
     .await;
     let client = connect(&server).await;
     let held = async |options: CacheOptions| {
-        let cache = Cache::new(&client, "/r", options).unwrap();
+        let cache = Cache::start(&client, "/r", options).unwrap();
         let snapshot = within(cache.wait_current()).await.unwrap();
         paths(&snapshot).join(" ")
     };
@@ -55,7 +55,7 @@ async fn a_cache_holds_what_its_options_say() {
         CacheOptions::tree().filter(|path| !path.ends_with("/skip")).descend(|path| path != "/r/leaf");
     assert_eq!(held(selected.clone()).await, "/r /r/a /r/leaf /r/a/b /r/a/b/c");
 
-    let cache = Cache::new(&client, "/r", selected.without_data()).unwrap();
+    let cache = Cache::start(&client, "/r", selected.without_data()).unwrap();
     within(cache.wait_current()).await.unwrap();
     create_all(&zookeeper, &["/r/skip/y", "/r/leaf/y", "/r/a/y"], b"1234567").await;
     let snapshot = within(cache.wait_until(|snapshot| snapshot.get("/r/a/y").is_some())).await.unwrap();
@@ -70,7 +70,7 @@ async fn a_child_is_told_below_its_new_parent() {
     let (server, zookeeper) = server_and_bystander().await;
     create_all(&zookeeper, &["/r", "/r/p", "/r/p/c"], b"old").await;
     let (proxy, client) = connect_by_proxy(&server).await;
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
     let mut reader = Reader::of(&cache).await;
     let held = proxy.intercept(Request::GetData, Fate::HoldReply);
     zookeeper.set_data("/r/p/c", b"changed", None).await.unwrap();
@@ -103,7 +103,7 @@ async fn a_late_reader_starts_over() {
     let (server, zookeeper) = server_and_bystander().await;
     create(&zookeeper, "/r", b"").await;
     let client = connect(&server).await;
-    let cache = Cache::new(&client, "/r", CacheOptions::node().buffer(4)).unwrap();
+    let cache = Cache::start(&client, "/r", CacheOptions::node().buffer(4)).unwrap();
     let mut reader = Reader::of(&cache).await;
     for number in 0..50_u8 {
         zookeeper.set_data("/r", &[number], None).await.unwrap();
@@ -125,7 +125,7 @@ async fn a_cache_ends_when_it_is_dropped() {
     let (server, zookeeper) = server_and_bystander().await;
     create(&zookeeper, "/r", b"").await;
     let client = connect(&server).await;
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
     let other = cache.clone();
     let mut changes = cache.changes();
     let mut state = cache.watch_state();
@@ -149,10 +149,10 @@ async fn compressed_data_is_decompressed() {
     let count = zk_recipes::shared::SharedCount::new(&client, "/count", 7).unwrap();
     assert_eq!(count.get().await, Ok(7));
     let (raw, _) = zookeeper.get_data("/count").await.unwrap();
-    let cache = Cache::new(&client, "/count", CacheOptions::node()).unwrap();
+    let cache = Cache::start(&client, "/count", CacheOptions::node()).unwrap();
     let plain = within(cache.wait_current()).await.unwrap();
     assert_eq!(plain.data("/count"), Some(&7_i32.to_be_bytes()[..]));
-    let cache = Cache::new(&client, "/count", CacheOptions::node().decompress(false)).unwrap();
+    let cache = Cache::start(&client, "/count", CacheOptions::node().decompress(false)).unwrap();
     let kept = within(cache.wait_current()).await.unwrap();
     assert_eq!(kept.data("/count"), Some(&raw[..]));
     assert_ne!(plain.data("/count"), kept.data("/count"));

@@ -50,7 +50,7 @@ async fn create_all(zookeeper: &zk::Client, paths: &[&str], data: &[u8]) {
 
 /// A cache of a tree, which has loaded.
 async fn current(client: &Client, path: &str) -> Cache {
-    let cache = Cache::new(client, path, CacheOptions::tree()).unwrap();
+    let cache = Cache::start(client, path, CacheOptions::tree()).unwrap();
     within(cache.wait_current()).await.unwrap();
     cache
 }

@@ -12,7 +12,7 @@ async fn the_cache_is_told(server: &Server, nth: usize, gives_up: bool, cache_fi
     let theirs = SharedCount::new(&other, &path, 1).unwrap();
     let _one = Semaphore::with_shared_count(&other, &locks, &theirs).unwrap().acquire().await.unwrap();
     let (proxy, client) = connect_by_proxy(server).await;
-    let new_cache = || Cache::new(&client, &path, CacheOptions::tree()).unwrap();
+    let new_cache = || Cache::start(&client, &path, CacheOptions::tree()).unwrap();
     let cache = cache_first.then(new_cache);
     if let Some(cache) = &cache {
         within(cache.wait_current()).await.unwrap();

@@ -55,7 +55,7 @@ async fn replies_stay_small_when_large_nodes_follow_small_ones() {
     }
     let (address, largest) = measuring_relay(server.connect_string()).await;
     let client = Client::builder().drop_timeout(Duration::ZERO).connect(&address).await.unwrap();
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
     let is_loaded = timeout(BOUND, cache.wait_current()).await.is_ok();
     let largest = largest.load(SeqCst);
     assert!(

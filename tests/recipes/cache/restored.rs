@@ -14,7 +14,7 @@ async fn a_cache_shows_what_is_there_after_the_servers_began_anew() {
     }
     create(&zookeeper, "/r/a", b"old").await;
     let (proxy, client) = connect_by_proxy(&server).await;
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
     let mut reader = Reader::of(&cache).await;
     proxy.refuse_connections(true).unwrap();
     proxy.cut();

@@ -44,7 +44,7 @@ async fn the_root_is_cached_as_any_other_node(place: Place, zookeeper: &zk::Clie
     let set = async |path, data| zookeeper.set_data(&full(path), data, None).await.map(drop).unwrap();
     let proxy = FaultProxy::start(servers).await.unwrap();
     let client = place.connect(&proxy.connect_string()).await;
-    let cache = Cache::new(&client, "/", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/", CacheOptions::tree()).unwrap();
     let mut reader = Reader::of(&cache).await;
     let first = cache.current();
     if place == Place::Servers {
@@ -125,7 +125,7 @@ async fn a_cache_of_the_root_holds_what_its_options_say() {
     for place in PLACES {
         let client = place.connect(&server.connect_string()).await;
         let held = async |options: CacheOptions| {
-            let cache = Cache::new(&client, "/", options).unwrap();
+            let cache = Cache::start(&client, "/", options).unwrap();
             let snapshot = within(cache.wait_current()).await.unwrap();
             paths(&snapshot).join(" ")
         };
@@ -148,7 +148,7 @@ async fn the_root_of_a_namespace_is_decompressed() {
     let count = SharedCount::new(&client, "/app", 7).unwrap();
     assert_eq!(within(count.get()).await, Ok(7));
     let client = Place::Namespace.connect(&server.connect_string()).await;
-    let cache = Cache::new(&client, "/", CacheOptions::node()).unwrap();
+    let cache = Cache::start(&client, "/", CacheOptions::node()).unwrap();
     let snapshot = within(cache.wait_current()).await.unwrap();
     assert_eq!(snapshot.data("/"), Some(&7_i32.to_be_bytes()[..]));
     assert_ne!(snapshot.get("/").unwrap().data_length(), 4, "at the servers, it is compressed");

@@ -14,7 +14,7 @@ async fn becomes_readable(server: &Server) {
         ("/r", "/r/a", "/r/a/b", ["=/r/a", "+/r/a/b"]),
     ] {
         permit(hidden, Permission::ADMIN | Permission::WRITE).await;
-        let cache = Cache::new(client, path, CacheOptions::tree()).unwrap();
+        let cache = Cache::start(client, path, CacheOptions::tree()).unwrap();
         let mut reader = Reader::of(&cache).await;
         let snapshot = cache.current();
         assert_eq!((paths(&snapshot).pop(), snapshot.unreadable().collect()), (Some(hidden), vec![hidden]));
@@ -58,7 +58,7 @@ async fn a_cache_that_ends_takes_no_other_watch_along() {
 async fn a_client_with_an_adopted_session_has_no_caches() {
     let server = empty_server().await;
     let client = Client::from_zookeeper(bystander(&server).await).unwrap();
-    let refused = Cache::new(&client, "/r", CacheOptions::tree()).unwrap_err();
+    let refused = Cache::start(&client, "/r", CacheOptions::tree()).unwrap_err();
     assert!(matches!(refused, Error::InvalidArgument { argument: "client", .. }), "{refused}");
 }
 
@@ -73,7 +73,7 @@ async fn caches_of_a_client_share_a_second_session() {
     let before = sessions().await;
     let client = connect(&server).await;
     assert_eq!(sessions().await, before + 1);
-    let caches = ["/a", "/b", "/a"].map(|path| Cache::new(&client, path, CacheOptions::tree()).unwrap());
+    let caches = ["/a", "/b", "/a"].map(|path| Cache::start(&client, path, CacheOptions::tree()).unwrap());
     for cache in &caches {
         within(cache.wait_current()).await.unwrap();
     }

@@ -11,7 +11,7 @@ fn a_thread_follows_a_cache() {
     let client = Client::connect(&server.connect_string()).unwrap();
     let count = zk_recipes::blocking::shared::SharedCount::new(&client, "/count", 1).unwrap();
     assert_eq!(count.get(), Ok(1));
-    let cache = Cache::new(&client, "/count", CacheOptions::node()).unwrap();
+    let cache = Cache::start(&client, "/count", CacheOptions::node()).unwrap();
     assert_eq!(cache.wait_current().unwrap().len(), 1);
     let mut changes = cache.changes();
     assert!(matches!(changes.next(), Ok(Some(CacheEvent::Reset(_)))));
@@ -22,7 +22,7 @@ fn a_thread_follows_a_cache() {
     assert_eq!(snapshot.len(), 1);
     let change = changes.next().unwrap();
     assert!(matches!(change, Some(CacheEvent::Change(Change::Changed { .. }))), "{change:?}");
-    let root = Cache::new(&client, "/", CacheOptions::children()).unwrap();
+    let root = Cache::start(&client, "/", CacheOptions::children()).unwrap();
     assert!(root.wait_current().unwrap().children("/").any(|node| node.path() == "/count"));
     client.close().unwrap();
     assert!(changes.next().unwrap().is_none());

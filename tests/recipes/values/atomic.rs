@@ -152,7 +152,7 @@ async fn a_value_is_compared_and_exchanged() {
     }
     // Each of several appends once.
     let options = AtomicOptions::new().timeout(secs(60)).promoted_to_lock("/numbers/lock");
-    let handles = [&value, &same].map(|value| value.with_options(&options).unwrap());
+    let handles = [&value, &same].map(|value| value.with_options(options.clone()).unwrap());
     let appending = (0..10).map(|nth| handles[nth % 2].fetch_update(longer));
     assert!(within(join_all(appending)).await.iter().all(|done| matches!(done, Ok(Ok(_)))));
     assert_eq!(value.get().await.unwrap().unwrap(), [b'!'; 10]);
@@ -214,7 +214,7 @@ async fn an_update_that_is_overtaken_each_time_ends_in_its_time() {
     let (_server, client) = server_and_client().await;
     let number = long(&client);
     number.increment().await.unwrap();
-    let hasty = number.with_options(&AtomicOptions::new().timeout(ms(300))).unwrap();
+    let hasty = number.with_options(AtomicOptions::new().timeout(ms(300))).unwrap();
     let (mut others, mut increments) = (Vec::new(), 0);
     let overtaken = |old: i64| {
         let mut other = Box::pin(number.increment());

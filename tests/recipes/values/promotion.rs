@@ -53,7 +53,7 @@ impl Held {
 
     /// Runs `adding` until it waits for the lock.
     async fn promote(&self, options: AtomicOptions) -> JoinHandle<Result<i64>> {
-        let locking = long(&self.client).with_options(&options.promoted_to_lock(LOCK)).unwrap();
+        let locking = long(&self.client).with_options(options.promoted_to_lock(LOCK)).unwrap();
         self.proxy.set_traffic(Traffic::pass().delay(ms(10)));
         self.proxy.take_requests();
         let promoted = tokio::spawn(async move { locking.fetch_add(1).await });
@@ -94,8 +94,8 @@ async fn the_error_of_a_lock_is_for_those_who_ask_for_it() {
     long(&client).force_set(0).await.unwrap();
     let readable = CreateMode::Persistent.with_acls(zk::Acls::anyone_read());
     zookeeper.create("/forbidden", b"", &readable).await.unwrap();
-    let locking = long(&client).with_options(&longest().promoted_to_lock("/forbidden/lock")).unwrap();
-    let plain = long(&client).with_options(&longest()).unwrap();
+    let locking = long(&client).with_options(longest().promoted_to_lock("/forbidden/lock")).unwrap();
+    let plain = long(&client).with_options(longest()).unwrap();
     proxy.set_traffic(Traffic::pass().delay(ms(10)));
     let plain = tokio::spawn(async move { plain.increment().await });
     let refused = with_rival(&zookeeper, within(locking.increment())).await;
@@ -109,7 +109,7 @@ async fn the_error_of_a_lock_is_for_those_who_ask_for_it() {
 async fn no_client_waits_for_a_lock_that_it_holds_itself() {
     let (_server, proxy, client, zookeeper) = server_proxy_client_and_bystander().await;
     long(&client).force_set(0).await.unwrap();
-    let number = long(&client).with_options(&longest().promoted_to_lock(LOCK)).unwrap();
+    let number = long(&client).with_options(longest().promoted_to_lock(LOCK)).unwrap();
     proxy.set_traffic(Traffic::pass().delay(ms(10)));
     let same = number.clone();
     let updating = tokio::spawn(async move { same.fetch_update(|old| Some(old + 1)).await });

@@ -161,7 +161,7 @@ fn threads_share_values() {
         b"set!"
     );
     let count = blocking::shared::SharedCount::new(&client, "/count", 1).unwrap();
-    let mut changes = count.watch();
+    let mut changes = count.watch_state();
     let seen = count.get_versioned().unwrap();
     assert_eq!(count.compare_and_set(&seen, 2).unwrap().unwrap().value(), &2);
     assert_eq!(count.update(|count| count * 2).unwrap().value(), &4);

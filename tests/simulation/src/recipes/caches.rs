@@ -164,7 +164,7 @@ struct Cached {
 impl Cached {
     fn new(world: &World, machine: &Machine, client: &Client, kind: Kind) -> Self {
         let options = kind.options().buffer(if chance(60) { 4 } else { 4096 });
-        let cache = Cache::new(client, TREE, options).expect("a cache");
+        let cache = Cache::start(client, TREE, options).expect("a cache");
         let who = format!("machine {} ({kind:?})", machine.number());
         let is_judged = world.is_faithful();
         let mirror = Mirror { who, kind, is_judged, known: Nodes::new(), newest: BTreeMap::new() };

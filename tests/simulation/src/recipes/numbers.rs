@@ -112,7 +112,7 @@ impl Task {
             world: world.clone(),
             who,
             number: long("/number")?,
-            promoted: long("/promoted")?.with_options(&AtomicOptions::new().promoted_to_lock(LOCK))?,
+            promoted: long("/promoted")?.with_options(AtomicOptions::new().promoted_to_lock(LOCK))?,
             ids: ids.clone(),
             last_id: -1,
             value: SharedValue::new(client, "/value", "seed")?,
@@ -383,8 +383,8 @@ async fn process(world: World, machine: Machine) -> Done {
     let client = machine.client().await;
     let ids = DistributedAtomicLong::new(&client, "/ids").expect("a valid path");
     let ids = CachedAtomicLong::new(&ids, fastrand::u32(1..9)).expect("a valid size");
-    let count = SharedCount::new(&client, "/count", 0).expect("a valid path").watch();
-    let value = SharedValue::new(&client, "/value", "seed").expect("a valid path").watch();
+    let count = SharedCount::new(&client, "/count", 0).expect("a valid path").watch_state();
+    let value = SharedValue::new(&client, "/value", "seed").expect("a valid path").watch_state();
     let tasks = (0..fastrand::usize(3..9)).map(|task| {
         let kind = KINDS[fastrand::usize(..KINDS.len())];
         let who = format!("machine {} task {task} ({kind:?})", machine.number());

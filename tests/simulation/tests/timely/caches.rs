@@ -16,7 +16,7 @@ fn create(stage: &Stage, path: &str, data: &[u8]) {
 }
 
 async fn current(client: &Client, path: &str) -> Cache {
-    let cache = Cache::new(client, path, CacheOptions::tree()).unwrap();
+    let cache = Cache::start(client, path, CacheOptions::tree()).unwrap();
     within(cache.wait_current()).await.unwrap();
     cache
 }
@@ -122,7 +122,7 @@ async fn a_cache_loads_beside_waits_that_are_given_up(stage: Stage) {
     let client = stage.client(0).await;
     let waiters = churn(&client, "/barrier");
     sleep(secs(1)).await;
-    let cache = Cache::new(&client, "/barrier", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/barrier", CacheOptions::tree()).unwrap();
     let loaded = timeout(SOON, cache.wait_loaded()).await;
     assert!(loaded.is_ok(), "it does not load within {SOON:?}");
     waiters.iter().for_each(JoinHandle::abort);
@@ -174,7 +174,7 @@ async fn a_cache_loads_although_one_shot_watches_come_and_go(stage: Stage) {
             sleep(ms(20)).await;
         }
     };
-    let cache = Cache::new(&client, "/count", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/count", CacheOptions::tree()).unwrap();
     proxy.take_requests();
     let loaded = tokio::select! {
         loaded = timeout(SOON, cache.wait_loaded()) => loaded.is_ok(),
@@ -193,7 +193,7 @@ async fn becomes_current(stage: Stage, act: impl AsyncFn(&Stage, &zk::Client), c
     let (proxy, client, other) = stage.far_and_near(usual).await;
     proxy.set_traffic(Traffic::pass().delay(ms(50)));
     let zookeeper = other.zookeeper().await.unwrap();
-    let cache = Cache::new(&client, "/r", CacheOptions::tree()).unwrap();
+    let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
     let acting = async {
         loop {
             act(&stage, &zookeeper).await;

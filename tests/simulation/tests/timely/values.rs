@@ -199,7 +199,7 @@ async fn overtaken<T>(
 #[history]
 async fn an_update_pauses_between_its_tries_as_an_increment_does(stage: Stage) {
     let (proxy, client, other) = stage.far_and_near(usual).await;
-    let number = long(&client).with_options(&AtomicOptions::new().timeout(Duration::MAX)).unwrap();
+    let number = long(&client).with_options(AtomicOptions::new().timeout(Duration::MAX)).unwrap();
     let rival = long(&other);
     number.force_set(0).await.unwrap();
     let increment = overtaken(&proxy, &rival, 60, number.increment()).await;
@@ -220,7 +220,7 @@ async fn what_is_written_together_lines_up_together(stage: Stage) {
         let (proxy, client, other) = stage.far_and_near(usual).await;
         let held = mutex_at(&other, LOCK).acquire().await.unwrap();
         let options = AtomicOptions::new().timeout(Duration::MAX).promoted_to_lock(LOCK);
-        let number = long(&client).with_options(&options).unwrap();
+        let number = long(&client).with_options(options).unwrap();
         number.force_set(0).await.unwrap();
         proxy.set_traffic(Traffic::pass().delay(ms(10)));
         let rival = Rival::writes(other.zookeeper().await.unwrap());
@@ -256,7 +256,7 @@ async fn what_is_written_together_lines_up_together(stage: Stage) {
 const TIME: Duration = secs(1);
 
 async fn increment(client: Client) -> zk_recipes::Result<()> {
-    let number = long(&client).with_options(&AtomicOptions::new().timeout(TIME))?;
+    let number = long(&client).with_options(AtomicOptions::new().timeout(TIME))?;
     number.increment().await.map(drop)
 }
 
@@ -292,7 +292,7 @@ async fn an_update_is_not_held_up_by_calls_that_change_nothing(stage: Stage) {
     let client = stage.client(0).await;
     let number = long(&client);
     number.increment().await.unwrap();
-    let hasty = number.with_options(&AtomicOptions::new().timeout(TIME)).unwrap();
+    let hasty = number.with_options(AtomicOptions::new().timeout(TIME)).unwrap();
     let mut others = Vec::new();
     let add = |old: i64| {
         let mut other = Box::pin(number.compare_exchange(-1, 0));
@@ -322,7 +322,7 @@ async fn what_changes_while_it_may_not_be_read_is_noticed(stage: Stage) {
     let zookeeper = owner.zookeeper().await.unwrap();
     let value = SharedValue::new(&client, PATH, "1").unwrap();
     value.get().await.unwrap();
-    let mut states = value.watch();
+    let mut states = value.watch_state();
     becomes(&mut states, |_| true).await;
     let private = [zk::Acl::new(zk::Permission::ALL, zk::AuthId::new("auth", ""))];
     zookeeper.set_acl(PATH, &private, None).await.unwrap();
@@ -346,7 +346,7 @@ async fn a_watch_without_changes_costs_a_read_now_and_then(stage: Stage) {
     let (proxy, client) = stage.far(usual).await;
     let value = SharedValue::new(&client, PATH, "seed").unwrap();
     value.get().await.unwrap();
-    let mut states = value.watch();
+    let mut states = value.watch_state();
     becomes(&mut states, |_| true).await;
     proxy.take_requests();
     sleep(6 * SESSION).await;
@@ -361,7 +361,7 @@ async fn a_value_is_stale_as_soon_as_there_is_no_connection(stage: Stage) {
     let (proxy, client) = stage.far(|builder| usual(builder).connection_timeout(6 * SESSION)).await;
     let value = SharedValue::new(&client, PATH, "seed").unwrap();
     value.get().await.unwrap();
-    let mut states = value.watch();
+    let mut states = value.watch_state();
     for _ in 0..10 {
         becomes(&mut states, |_| true).await;
         proxy.cut_off();
