@@ -89,8 +89,8 @@
 //! - [From Curator](guide::from_curator), [from Redisson, Redis or a database row](guide::from_redisson),
 //!   [with kazoo and others](guide::kazoo)
 //! - [Cost and tuning](guide::cost), [scale](guide::scale), [observing](guide::observing),
-//!   [operations](guide::operations), [the command zklock](guide::zklock), [testing](guide::testing),
-//!   [simulation](guide::simulation)
+//!   [operations](guide::operations), [troubleshooting](guide::troubleshooting), [the command zklock](guide::zklock),
+//!   [testing](guide::testing), [simulation](guide::simulation)
 //! - [What is missing](guide::missing)
 //!
 //! # Features

@@ -22,6 +22,7 @@
 //! - [Scale](scale): how much one ensemble carries, and how to place locks on several.
 //! - [Simulation](simulation): your own service beside machines that stand still and networks that fail, from one seed.
 //! - [Testing](testing): servers for your own tests, the examples, and the test suites of this crate.
+//! - [Troubleshooting](troubleshooting): what goes wrong, by symptom: how to be sure, and what to do.
 //! - [What is missing](missing): what Curator has and this crate does not, and why.
 
 /// A chapter. The links that its file defines at the end are for readers of the file. Here, the definitions of `links.md`
@@ -46,6 +47,7 @@ chapter! {
 }
 chapter! {
     #[cfg(feature = "discovery")]
+    #[doc = include_str!("links_of_discovery.md")]
     discovery
 }
 chapter!(from_curator);
@@ -72,5 +74,6 @@ chapter!(operations);
 chapter!(scale);
 chapter!(simulation);
 chapter!(testing);
+chapter!(troubleshooting);
 chapter!(values);
 chapter!(zklock);
