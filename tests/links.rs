@@ -109,6 +109,31 @@ fn the_crate_page_names_all_chapters_and_features() {
     }
 }
 
+/// What an event in a log means is in the guide.
+#[test]
+fn the_guide_has_every_event_from_info_on() {
+    let guide = fs::read_to_string(root().join("src/guide/observing.md")).unwrap();
+    let rows: Vec<_> = guide.lines().filter(|line| line.starts_with('|')).collect();
+    let mut missing = Vec::new();
+    let mut checked = 0;
+    for file in
+        files_below(&root().join("src")).into_iter().filter(|file| file.extension() == Some("rs".as_ref()))
+    {
+        let text = fs::read_to_string(&file).unwrap();
+        for level in ["info", "warn", "error"] {
+            for rest in text.split(&format!("tracing::{level}!(")).skip(1) {
+                let event = rest.split('"').nth(1).unwrap();
+                let is_told = |row: &&str| row.contains(&format!("`{event}`")) && row.contains(level);
+                if !rows.iter().any(is_told) {
+                    missing.push(format!("{level} {event}, in {}", file.display()));
+                }
+                checked += 1;
+            }
+        }
+    }
+    assert!(checked > 25 && missing.is_empty(), "{checked} checked: {missing:#?}");
+}
+
 /// The guide shows code that needs crates of other packages. It is compiled there.
 #[test]
 fn code_that_is_not_compiled_here_is_that_of_an_example() {

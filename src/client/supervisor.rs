@@ -328,7 +328,7 @@ impl Supervisor {
                 () = unanswered(session, Moment::now()) => "the server answers pings, but no requests",
                 () = gate.given_up() => "the server has left out the reply to a request",
             };
-            tracing::warn!("{reason}; turning to another");
+            tracing::warn!(reason, "turning to another server");
             served = None;
             gate.ended().await;
         };
