@@ -12,16 +12,16 @@ pub(crate) struct FixedLimit {
     permits: u32,
     /// The full path.
     path: Arc<str>,
-    registry: Arc<Registry>,
+    registry: Arc<Limits>,
 }
 
-type Registry = ByPath<(), FixedLimit>;
+type Limits = ByPath<(), FixedLimit>;
 
 impl FixedLimit {
     /// # Errors
     /// [`Error::InvalidArgument`] if another object has a different number.
     pub(crate) fn of(client: &Client, path: &Arc<str>, permits: u32) -> Result<Arc<Self>> {
-        let registry: Arc<Registry> = client.extension();
+        let registry: Arc<Limits> = client.extension();
         let limit =
             registry.share(path, (), || Self { permits, path: path.clone(), registry: registry.clone() });
         if limit.permits == permits {
@@ -52,6 +52,6 @@ pub(crate) mod tests {
 
     /// Returns how many paths the client has a number for.
     pub(crate) fn known_paths(client: &Client) -> usize {
-        client.extension::<Registry>().paths()
+        client.extension::<Limits>().paths()
     }
 }

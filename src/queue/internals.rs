@@ -35,11 +35,11 @@ pub(crate) struct LockInternals {
     admission: Arc<Admission>,
     companion: Mutex<Weak<dyn Any + Send + Sync>>,
     new_paths: Arc<NewPaths>,
-    registry: Arc<Registry>,
+    registry: Arc<Queues>,
 }
 
 /// The queues that a client uses. All lock objects of one path and recipe share one queue.
-type Registry = ByPath<&'static Names, LockInternals>;
+type Queues = ByPath<&'static Names, LockInternals>;
 
 /// The paths whose ACL was looked at.
 #[derive(Debug, Default)]
@@ -64,7 +64,7 @@ impl LockInternals {
     /// [`Error::InvalidPath`].
     pub(crate) fn of(client: &Client, path: &str, names: &'static Names) -> Result<Arc<Self>> {
         let path = client.full_path(path)?;
-        let registry: Arc<Registry> = client.extension();
+        let registry: Arc<Queues> = client.extension();
         Ok(registry.share(&path, names, || Self {
             // Detached: background work may keep this handle.
             client: client.detached(),
@@ -405,6 +405,6 @@ pub(crate) mod tests {
 
     /// Returns how many paths the client has queues for.
     pub(crate) fn known_paths(client: &Client) -> usize {
-        client.extension::<Registry>().paths()
+        client.extension::<Queues>().paths()
     }
 }

@@ -22,11 +22,11 @@ struct State {
     /// Counts the holds and the waits.
     count: u64,
     /// By the full path of the lock, and by number.
-    holds: HashMap<Owner, BTreeMap<(Arc<str>, u64), Held>>,
-    waits: HashMap<Owner, Vec<Arc<Wait>>>,
+    holds: HashMap<Owner, BTreeMap<(Arc<str>, u64), HoldClaim>>,
+    waits: HashMap<Owner, Vec<Arc<WaitClaim>>>,
     queues: HashMap<Arc<str>, Queue>,
     /// The waits for permits, by the path of the leases.
-    permits: HashMap<Arc<str>, BTreeMap<u64, Arc<Wait>>>,
+    permits: HashMap<Arc<str>, BTreeMap<u64, Arc<WaitClaim>>>,
 }
 
 /// The waits in one queue.
@@ -38,18 +38,18 @@ struct Queue {
 }
 
 /// Waits in the order of a queue: by the transactions that created their nodes, and by number.
-type InOrder = BTreeMap<(i64, u64), Arc<Wait>>;
+type InOrder = BTreeMap<(i64, u64), Arc<WaitClaim>>;
 
 /// One hold.
 #[derive(Clone, Debug)]
-pub(super) struct Held {
+pub(super) struct HoldClaim {
     pub(super) kind: Kind,
     pub(super) node: Weak<HeldNode>,
 }
 
 /// One wait, at the last of its places.
 #[derive(Debug)]
-struct Wait {
+struct WaitClaim {
     number: u64,
     owner: Owner,
     /// Whether it has a deadline.
@@ -93,7 +93,7 @@ pub(crate) struct Claim<'a> {
     owner: &'a Owner,
     ends: bool,
     /// Where it is registered, and as what.
-    wait: Option<(Arc<Claims>, Arc<Wait>)>,
+    wait: Option<(Arc<Claims>, Arc<WaitClaim>)>,
 }
 
 /// The owners that wait for one owner, directly or not, and all of their waits.
@@ -101,7 +101,7 @@ pub(crate) struct Claim<'a> {
 struct Snapshot {
     owners: Vec<Owner>,
     numbers: HashMap<Owner, usize>,
-    waits: Vec<Arc<Wait>>,
+    waits: Vec<Arc<WaitClaim>>,
     /// The waits in `waits`, by number.
     indices: HashMap<u64, usize>,
     /// For each of `waits`, the holds that its owner re-enters.
@@ -132,7 +132,7 @@ impl Claims {
     pub(super) fn hold(&self, owner: &Owner, path: &Arc<str>, kind: Kind, node: &Arc<HeldNode>) -> u64 {
         let mut state = self.0.lock();
         let number = state.next();
-        let held = Held { kind, node: Arc::downgrade(node) };
+        let held = HoldClaim { kind, node: Arc::downgrade(node) };
         state.holds.entry(owner.clone()).or_default().insert((path.clone(), number), held);
         number
     }
@@ -146,12 +146,12 @@ impl Claims {
     }
 
     /// Returns the holds of this owner at this path, through any lock object.
-    pub(super) fn holds(&self, owner: &Owner, path: &Arc<str>) -> Vec<Held> {
+    pub(super) fn holds(&self, owner: &Owner, path: &Arc<str>) -> Vec<HoldClaim> {
         self.0.lock().holds_at(owner, path).cloned().collect()
     }
 
     /// Returns the waits of a deadlock that this one closes, itself first. Then it is no longer registered.
-    fn give_up(&self, closing: &Arc<Wait>) -> Option<Vec<Arc<Wait>>> {
+    fn give_up(&self, closing: &Arc<WaitClaim>) -> Option<Vec<Arc<WaitClaim>>> {
         loop {
             let snapshot = self.0.lock().snapshot(closing);
             // Not under the lock: holds are asked whether they are lost, and may end here.
@@ -172,16 +172,16 @@ impl State {
         self.count
     }
 
-    fn holds_at(&self, owner: &Owner, path: &Arc<str>) -> impl Iterator<Item = &Held> {
+    fn holds_at(&self, owner: &Owner, path: &Arc<str>) -> impl Iterator<Item = &HoldClaim> {
         let at = (path.clone(), 0)..=(path.clone(), u64::MAX);
         self.holds.get(owner).into_iter().flat_map(move |holds| holds.range(at.clone())).map(|(_, held)| held)
     }
 
-    fn waits_of(&self, owner: &Owner) -> impl Iterator<Item = &Arc<Wait>> {
+    fn waits_of(&self, owner: &Owner) -> impl Iterator<Item = &Arc<WaitClaim>> {
         self.waits.get(owner).into_iter().flatten()
     }
 
-    fn add(&mut self, wait: &Arc<Wait>) {
+    fn add(&mut self, wait: &Arc<WaitClaim>) {
         self.waits.entry(wait.owner.clone()).or_default().push(wait.clone());
         if let Some(place) = wait.awaited.places.last() {
             self.queues.entry(place.queue.clone()).or_default().add(place, wait);
@@ -191,7 +191,7 @@ impl State {
         }
     }
 
-    fn remove(&mut self, wait: &Wait) {
+    fn remove(&mut self, wait: &WaitClaim) {
         drop_empty(&mut self.waits, &wait.owner, |waits| {
             waits.retain(|other| other.number != wait.number);
             waits.is_empty()
@@ -212,12 +212,12 @@ impl State {
     }
 
     /// Returns the holds that the owner of this wait re-enters, lost ones included. By any other one, the wait ends.
-    fn again(&self, wait: &Wait) -> impl Iterator<Item = &Held> {
+    fn again(&self, wait: &WaitClaim) -> impl Iterator<Item = &HoldClaim> {
         wait.awaited.places.iter().flat_map(|place| self.holds_at(&wait.owner, &place.queue))
     }
 
     /// Collects those who wait for the owner of this wait.
-    fn snapshot(&self, closing: &Wait) -> Snapshot {
+    fn snapshot(&self, closing: &WaitClaim) -> Snapshot {
         let mut snapshot = Snapshot::default();
         snapshot.add(self, &closing.owner);
         let mut next = 0;
@@ -249,7 +249,12 @@ impl State {
     }
 
     /// Returns those who wait for this place in a queue; not those who are behind one that waits for it as surely.
-    fn behind(&self, queue: &Arc<str>, place: (i64, u64), kind: Kind) -> impl Iterator<Item = &Arc<Wait>> {
+    fn behind(
+        &self,
+        queue: &Arc<str>,
+        place: (i64, u64),
+        kind: Kind,
+    ) -> impl Iterator<Item = &Arc<WaitClaim>> {
         let behind = (std::ops::Bound::Excluded(place), std::ops::Bound::Unbounded);
         let queue = self.queues.get(queue).map(|queue| match kind {
             Kind::Shared => &queue.exclusive,
@@ -278,7 +283,7 @@ fn drop_empty<K: Eq + Hash, V>(map: &mut HashMap<K, V>, key: &K, change: impl Fn
 }
 
 impl Queue {
-    fn add(&mut self, place: &Place, wait: &Arc<Wait>) {
+    fn add(&mut self, place: &Place, wait: &Arc<WaitClaim>) {
         self.all.insert((place.czxid, wait.number), wait.clone());
         if exclude_each_other(Kind::Shared, place.kind) {
             self.exclusive.insert((place.czxid, wait.number), wait.clone());
@@ -286,7 +291,7 @@ impl Queue {
     }
 }
 
-impl Wait {
+impl WaitClaim {
     fn kind(&self) -> Kind {
         self.awaited.places.last().map_or(Kind::Exclusive, |place| place.kind)
     }
@@ -318,7 +323,7 @@ impl Snapshot {
     }
 
     /// Records that a wait waits for the owner of this number.
-    fn block(&mut self, state: &State, wait: &Arc<Wait>, owner: usize, by: By) {
+    fn block(&mut self, state: &State, wait: &Arc<WaitClaim>, owner: usize, by: By) {
         // Its own places do not keep an owner out. Its own permits do.
         if wait.owner == self.owners[owner] && !matches!(by, By::Permit(_)) || wait.ends {
             return;
@@ -328,13 +333,13 @@ impl Snapshot {
     }
 
     /// Returns the waits of a deadlock that this one closes, itself first.
-    fn cycle(&self, closing: &Wait) -> Option<Vec<Arc<Wait>>> {
+    fn cycle(&self, closing: &WaitClaim) -> Option<Vec<Arc<WaitClaim>>> {
         let closing = self.indices[&closing.number];
         if self.blocks.iter().all(|blocks| blocks.wait != closing) {
             return None;
         }
         let is_held = |node: &usize| self.nodes[*node].loss().is_none();
-        let blocked = |(wait, again): (&Arc<Wait>, &Vec<usize>)| Blocked {
+        let blocked = |(wait, again): (&Arc<WaitClaim>, &Vec<usize>)| Blocked {
             owner: self.numbers[&wait.owner],
             ends: wait.ends || again.iter().any(is_held),
             spare: wait.awaited.permits.as_ref().map_or(0, |permits| permits.spare as usize),
@@ -374,7 +379,7 @@ impl<'a> Claim<'a> {
         let Some((claims, wait)) = self.wait.as_ref().filter(|_| !self.ends) else { return Ok(()) };
         // Also if it waits for the same as before: what its owner would have entered again may be lost.
         let Some(cycle) = claims.give_up(wait) else { return Ok(()) };
-        let waits = |wait: &Arc<Wait>| OwnerWaits {
+        let waits = |wait: &Arc<WaitClaim>| OwnerWaits {
             owner: wait.owner.clone(),
             path: wait.awaited.path.as_ref().into(),
         };
@@ -384,10 +389,10 @@ impl<'a> Claim<'a> {
         Err(error)
     }
 
-    fn register(&self, awaited: Awaited) -> (Arc<Claims>, Arc<Wait>) {
+    fn register(&self, awaited: Awaited) -> (Arc<Claims>, Arc<WaitClaim>) {
         let claims: Arc<Claims> = self.client.extension();
         let mut state = claims.0.lock();
-        let wait = Wait { number: state.next(), owner: self.owner.clone(), ends: self.ends, awaited };
+        let wait = WaitClaim { number: state.next(), owner: self.owner.clone(), ends: self.ends, awaited };
         let wait = Arc::new(wait);
         state.add(&wait);
         drop(state);

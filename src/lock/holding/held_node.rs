@@ -38,7 +38,7 @@ pub(crate) struct HeldNode {
     /// Whether only its owner ends the hold, as far as is known.
     is_owners: bool,
     /// `None` once it is released or lost. Until then, the session is kept confirmed.
-    grant: Mutex<Option<Held>>,
+    grant: Mutex<Option<HeldGrant>>,
     state: Mutex<LockState>,
     /// The copy of the state that watchers see. Created for the first of them.
     watched: OnceLock<Watched<LockState>>,
@@ -68,7 +68,7 @@ struct Lingers {
 
 /// What is held until it is released or lost.
 #[derive(Debug)]
-struct Held {
+struct HeldGrant {
     grant: Grant,
     transactions: Transactions,
     /// Of a lock with a cohort: the next in line waits for it.
@@ -95,7 +95,7 @@ impl HeldNode {
         let (path, token) = (grant.node.path().into(), grant.czxid);
         let _dependant = session.validity().depend();
         let meter = Some(meters.hold());
-        let grant = Held {
+        let grant = HeldGrant {
             grant,
             transactions: Transactions::default(),
             turn_in_line: None,
@@ -517,7 +517,7 @@ impl HeldNode {
     }
 
     /// Replaces something of the hold. Returns what is not needed any more, to be dropped without the lock.
-    fn replaced<T>(&self, new: T, of: impl FnOnce(&mut Held) -> &mut T) -> T {
+    fn replaced<T>(&self, new: T, of: impl FnOnce(&mut HeldGrant) -> &mut T) -> T {
         match &mut *self.grant.lock() {
             Some(held) => mem::replace(of(held), new),
             None => new,

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::claims::{Claims, Held};
+use super::claims::{Claims, HoldClaim};
 use super::held_node::HeldNode;
 use super::hold::{Hold, Share};
 use crate::error::Result;
@@ -82,7 +82,7 @@ impl Owners {
     /// holds do not count.
     pub(crate) fn holds_elsewhere(&self, owner: &Owner, is_meant: impl Fn(i64, Kind) -> bool) -> bool {
         let holds = self.claims.holds(owner, &self.path);
-        let is_held = |held: &Held| {
+        let is_held = |held: &HoldClaim| {
             held.node.upgrade().is_some_and(|node| is_meant(node.token(), held.kind) && node.loss().is_none())
         };
         holds.iter().any(is_held) && !self.holds(owner, Kind::Exclusive) && !self.holds(owner, Kind::Shared)

@@ -239,12 +239,12 @@ pub(crate) async fn is_held(internals: &LockInternals, kind: Kind) -> Result<boo
 }
 
 /// What was read of the node of a contender; without the data if they may not be read.
-type Node = (Option<Vec<u8>>, zk::Stat);
+type ReadNode = (Option<Vec<u8>>, zk::Stat);
 
 fn participant(
     internals: &LockInternals,
     queued: &Queued,
-    (data, stat): Node,
+    (data, stat): ReadNode,
     room: &mut Room,
 ) -> Participant {
     let path = internals.child(&queued.name);
@@ -254,7 +254,7 @@ fn participant(
 }
 
 /// Reads one contender, if it still exists.
-async fn node(internals: &LockInternals, queued: &Queued) -> Result<Option<Node>> {
+async fn node(internals: &LockInternals, queued: &Queued) -> Result<Option<ReadNode>> {
     let path = &*internals.child(&queued.name);
     internals
         .request("read the contenders of", |session| async move {

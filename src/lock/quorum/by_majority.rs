@@ -83,7 +83,7 @@ struct Missed {
 }
 
 /// A member that was taken in this pass.
-struct Held {
+struct HeldMember {
     member: usize,
     since: Instant,
     guard: LockGuard,
@@ -201,7 +201,7 @@ impl QuorumLock {
     }
 
     /// Takes one member after the other. Returns `None` if the lock is granted.
-    async fn pass(&self, wait: Wait, held: &mut Vec<Held>) -> Result<Option<Missed>> {
+    async fn pass(&self, wait: Wait, held: &mut Vec<HeldMember>) -> Result<Option<Missed>> {
         let mut pass = Pass::new(self.quorum);
         let mut missed = Missed::default();
         for (index, _) in self.members.iter().enumerate().filter(|(_, member)| member.is_known_silent()) {
@@ -230,7 +230,7 @@ impl QuorumLock {
             match taken {
                 Taken::Held(guard) => {
                     pass.takes(member);
-                    held.push(Held { member, since: Instant::now(), guard });
+                    held.push(HeldMember { member, since: Instant::now(), guard });
                     continue;
                 }
                 Taken::Busy => missed.is_busy = true,
@@ -323,9 +323,10 @@ impl QuorumLock {
     /// Asks the servers whether the members that were taken a while ago are still held, and has their sessions confirmed
     /// where a lock is not to be handed out without it. Returns the members of which enough is known for that. Others may
     /// be valid nevertheless.
-    async fn look(&self, wait: Wait, held: &[Held]) -> Vec<usize> {
-        let is_confirmed = |held: &Held| held.guard.nodes().all(|node| node.session().is_worth_granting());
-        let look = async |held: &Held| {
+    async fn look(&self, wait: Wait, held: &[HeldMember]) -> Vec<usize> {
+        let is_confirmed =
+            |held: &HeldMember| held.guard.nodes().all(|node| node.session().is_worth_granting());
+        let look = async |held: &HeldMember| {
             if held.since.elapsed() <= BRIEF_WAIT && is_confirmed(held) {
                 return true;
             }
@@ -341,7 +342,7 @@ impl QuorumLock {
         until(from_now(self.response_timeout), pin!(step)).await
     }
 
-    fn guard(&self, mut held: Vec<Held>) -> QuorumGuard {
+    fn guard(&self, mut held: Vec<HeldMember>) -> QuorumGuard {
         held.sort_unstable_by_key(|held| held.member);
         let members = held.into_iter().map(|held| (self.members[held.member].name.clone(), held.guard));
         QuorumGuard::new(members.collect(), self.quorum, self.response_timeout)
@@ -380,7 +381,7 @@ impl Member {
 }
 
 impl Missed {
-    fn lost(&mut self, lost: Held, pass: &mut Pass) {
+    fn lost(&mut self, lost: HeldMember, pass: &mut Pass) {
         pass.misses(lost.member);
         match lost.guard.loss() {
             // Its ensemble answers, and others are let in there.
@@ -401,7 +402,7 @@ impl Missed {
 
 /// Waits until one of the members is lost, and returns which. Sets a watch on their nodes only if this takes long
 /// enough to be worth it.
-async fn any_lost(held: &[Held]) -> usize {
+async fn any_lost(held: &[HeldMember]) -> usize {
     sleep_until(Instant::now() + BRIEF_WAIT).await;
     if held.is_empty() {
         return pending().await;
