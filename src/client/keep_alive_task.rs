@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use futures_util::future::{FutureExt, OptionFuture};
 use tokio::time::sleep_until;
+use zookeeper_client as zk;
 
 use super::clock::Moment;
 use super::session::Session;
+use crate::failure::Failure;
 
-/// The pause after a failed request. The next request waits for a connection, or fails when the session ends.
+/// The pause after a request without an answer. The next request waits for a connection, or fails when the session ends.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs for as long as the session is followed. While nothing depends on the session, its leader is only heard from, by
@@ -40,11 +42,28 @@ pub(super) async fn run(session: &Session) -> Infallible {
             () = validity.needed() => {}
             Some(answer) = OptionFuture::from(beat.as_mut()) => {
                 beat = None;
-                if answer.is_err() {
-                    beat_after = Moment::now() + PAUSE;
+                if let Err(error) = answer {
+                    beat_after = Moment::now() + pause_after(&error, session.timeout());
                 }
             }
             _ = connectivity.changed() => {}
         }
+    }
+}
+
+/// A server that answers with an error, since it has too much to do, is not asked more often than any other.
+fn pause_after(error: &zk::Error, timeout: Duration) -> Duration {
+    if Failure::of(error) == Failure::Unknown { PAUSE } else { timeout / 7 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_throttles_is_asked_no_more_often_than_any_other() {
+        let timeout = Duration::from_secs(7);
+        assert_eq!(pause_after(&zk::Error::Throttled, timeout), Duration::from_secs(1));
+        assert_eq!(pause_after(&zk::Error::ConnectionLoss, timeout), PAUSE);
     }
 }

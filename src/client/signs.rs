@@ -243,7 +243,8 @@ impl Signs {
         let answered_at = |at: u64| now.max(at) + self.took;
         let counts = |(sent, at): &&(u64, u64)| self.lasts(*sent, self.until.max(answered_at(*at)));
         let is_worth_it = |(sent, at): &&(u64, u64)| self.lasts(*sent, at + self.usual());
-        let next = self.asked_for.iter().find(counts).or_else(|| self.heard.iter().find(is_worth_it));
+        // The last of the former, so that each confirmation counts for as much as it can.
+        let next = self.asked_for.iter().rfind(counts).or_else(|| self.heard.iter().find(is_worth_it));
         next.map(|(_, at)| *at).or_else(|| self.next_report())
     }
 
@@ -551,5 +552,63 @@ mod tests {
         assert_eq!(signs.until(), 0);
         signs.answered(Confirmed, TIMEOUT, TIMEOUT);
         assert_eq!(signs.until(), TIMEOUT + TIMEOUT * 2 / 3);
+    }
+
+    /// Waits for a lock while the leader stands still for a time; each answer takes `took` besides. Returns how long the
+    /// lock is valid when it is handed out after that, and whether it is kept for a session timeout.
+    fn granted_after_a_silence(took: u64, silence: [u64; 2], first_at: u64) -> (u64, bool) {
+        let answered_at =
+            |now: u64| if now + took < silence[0] { now + took } else { silence[1].max(now + took) };
+        let (mut signs, mut confirmations) = (signs(), 0);
+        let (mut beat, mut confirm, mut granted) = (None, None, None);
+        for now in 0.. {
+            if let Some((sign, sent, at)) = beat
+                && at <= now
+            {
+                signs.answered(sign, sent, now);
+                beat = None;
+            }
+            if let Some((sent, at)) = confirm
+                && at <= now
+            {
+                signs.answered(Confirmed, sent, now);
+                (confirm, confirmations) = (None, confirmations + 1);
+            }
+            if beat.is_none() && signs.beat_at(granted.is_some()) <= now {
+                let sign = if granted.is_some() { Confirmed } else { Led };
+                beat = Some((sign, now, answered_at(now)));
+            }
+            match granted {
+                Some((at, ahead)) if now >= signs.until() || now > at + TIMEOUT => {
+                    return (ahead, now < signs.until());
+                }
+                None if now >= first_at && confirm.is_none() => match signs.granting(now, confirmations) {
+                    Granting::Now if now < silence[1] => return (signs.until() - now, true),
+                    Granting::Now => granted = Some((now, signs.until() - now)),
+                    Granting::Confirm(at) if at <= now => confirm = Some((now, answered_at(now))),
+                    Granting::Confirm(_) => {}
+                },
+                _ => {}
+            }
+        }
+        unreachable!()
+    }
+
+    #[test]
+    fn a_lock_that_is_handed_out_after_a_silence_is_kept_while_the_servers_answer() {
+        for percent in [0, 1, 2, 3, 5, 8, 10] {
+            for begin in (TIMEOUT..TIMEOUT + BEAT).step_by(200) {
+                for end in (begin + TIMEOUT / 4..begin + TIMEOUT * 7 / 10).step_by(200) {
+                    for first_at in (begin..end).step_by(400) {
+                        let took = TIMEOUT * percent / 100;
+                        let (ahead, is_kept) = granted_after_a_silence(took, [begin, end], first_at);
+                        assert!(
+                            is_kept,
+                            "{percent} %, {begin} to {end}, first at {first_at}: valid for {ahead}"
+                        );
+                    }
+                }
+            }
+        }
     }
 }
