@@ -1,13 +1,10 @@
-//! `PersistentTtlNode`.
-
-use std::time::{SystemTime, UNIX_EPOCH};
+//! `PersistentTtlNode`; that it is touched in time is told in the simulation.
 
 use super::*;
 
 const TOUCH: &str = "/kept/a/touch";
 /// Longer than any test.
 const LONG: Duration = secs(600);
-/// Long enough for a busy machine to touch it in time.
 const SHORT: Duration = secs(2);
 
 /// A server that has nodes with a time to live, and looks for those whose time is over all the time.
@@ -44,32 +41,14 @@ async fn stat(zookeeper: &zk::Client, path: &str) -> Option<zk::Stat> {
     zookeeper.check_stat(path).await.unwrap()
 }
 
-/// Waits until the child was written to so often that the node is older than its time to live.
-async fn touched_for_long(zookeeper: &zk::Client) {
-    touched(zookeeper, 3).await;
-}
-
-async fn touched(zookeeper: &zk::Client, times: i32) {
-    let before = stat(zookeeper, TOUCH).await.unwrap().version;
-    eventually("it is touched", async || {
-        // None in between: then it would not have been touched in time.
-        let stat = stat(zookeeper, TOUCH).await.expect("it is touched in time");
-        (stat.version >= before + times).then_some(())
-    })
-    .await;
+async fn touched(zookeeper: &zk::Client) {
+    let version = async || Some(stat(zookeeper, TOUCH).await?.version);
+    let before = version().await;
+    eventually("it is touched", async || (version().await > before).then_some(())).await;
 }
 
 async fn vanished(zookeeper: &zk::Client) {
     eventually("it vanishes", async || stat(zookeeper, PATH).await.is_none().then_some(())).await;
-}
-
-async fn present_other_than(node: &PersistentTtlNode, before: i64) -> i64 {
-    let mut state = node.watch_state();
-    let is_new = |state: &NodeState| matches!(state, NodeState::Present { czxid, .. } if *czxid != before);
-    match within(state.wait_for(is_new)).await.unwrap() {
-        NodeState::Present { czxid, .. } => czxid,
-        other => panic!("{other:?}"),
-    }
 }
 
 #[tokio::test]
@@ -99,38 +78,6 @@ async fn it_and_its_child_are_created_at_once() {
 }
 
 #[tokio::test]
-async fn it_is_there_as_long_as_its_value_lives_and_for_its_ttl() {
-    let (server, client, zookeeper) = stage().await;
-    let node = kept(&client, SHORT).await;
-    let before = stat(&zookeeper, PATH).await.unwrap();
-    touched(&zookeeper, 9).await;
-    assert_eq!(stat(&zookeeper, PATH).await, Some(before), "who watches it notices nothing");
-    drop(node);
-    let last = stat(&zookeeper, TOUCH).await.unwrap();
-    vanished(&zookeeper).await;
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let touched = ms(last.mtime.unsigned_abs());
-    assert!(now - touched >= SHORT, "{:?}", now - touched);
-    // The parent was a container.
-    eventually("the parent vanishes", async || stat(&zookeeper, "/kept").await.is_none().then_some(())).await;
-    all_watches(&server, 0).await;
-}
-
-#[tokio::test]
-async fn a_touch_takes_a_write_and_a_look() {
-    let (_server, proxy, _, client) = stage_with_proxy().await;
-    let _node = kept(&client, SHORT).await;
-    let mut requests = Vec::new();
-    until("it is touched", || {
-        requests.extend(proxy.take_requests());
-        requests.iter().filter(|request| **request == Request::SetData).count() >= 3
-    })
-    .await;
-    let at = requests.iter().position(|request| *request == Request::SetData).unwrap();
-    assert_eq!(requests[at..][..4], [Request::SetData, Request::Exists, Request::SetData, Request::Exists]);
-}
-
-#[tokio::test]
 async fn it_outlasts_sessions_and_restarts() {
     let mut server = server().await;
     // Longer than a restart takes.
@@ -147,125 +94,15 @@ async fn it_outlasts_sessions_and_restarts() {
     server.kill().await.unwrap();
     server.restart().await.unwrap();
     let zookeeper = bystander(&server).await;
-    touched(&zookeeper, 1).await;
+    touched(&zookeeper).await;
     assert_eq!(stat(&zookeeper, PATH).await, Some(before));
     // The next process.
     within(client.close()).await;
     drop(node);
     let node = kept(&connect(&server).await, ttl).await;
-    touched(&zookeeper, 1).await;
+    touched(&zookeeper).await;
     assert_eq!(stat(&zookeeper, PATH).await, Some(before));
     drop(node);
-}
-
-// As a process that is killed; and one that comes back.
-#[tokio::test]
-async fn it_vanishes_when_no_one_touches_it_and_comes_back_with_the_connection() {
-    let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
-    let node = kept(&client, SHORT).await;
-    let before = stat(&zookeeper, PATH).await.unwrap().czxid;
-    cut_off(&proxy);
-    vanished(&zookeeper).await;
-    mend(&proxy);
-    let now = present_other_than(&node, before).await;
-    assert_eq!(stat(&zookeeper, PATH).await.unwrap().czxid, now);
-    touched_for_long(&zookeeper).await;
-}
-
-#[tokio::test]
-async fn it_comes_back_when_others_delete_it_or_its_child() {
-    let (_server, client, zookeeper) = stage().await;
-    let node = kept(&client, SHORT).await;
-    let mut czxid = stat(&zookeeper, PATH).await.unwrap().czxid;
-    for _ in 0..2 {
-        let mut writer = zookeeper.new_multi_writer();
-        writer.add_delete(TOUCH, None).unwrap();
-        writer.add_delete(PATH, None).unwrap();
-        writer.commit().await.unwrap();
-        czxid = present_other_than(&node, czxid).await;
-        touched_for_long(&zookeeper).await;
-    }
-    // Without a child it may be removed at once, since it is older than its time to live.
-    zookeeper.delete(TOUCH, None).await.unwrap();
-    eventually("the child", async || stat(&zookeeper, TOUCH).await).await;
-    touched_for_long(&zookeeper).await;
-    zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
-    eventually("its data", async || (data(&zookeeper, PATH).await? == "ours").then_some(())).await;
-}
-
-#[tokio::test]
-async fn several_keep_one_node() {
-    let server = server().await;
-    let (clients, zookeeper) = (connect_many::<3>(&server).await, bystander(&server).await);
-    let first = kept(&clients[0], SHORT).await;
-    let before = stat(&zookeeper, PATH).await.unwrap();
-    let mut nodes = vec![first];
-    for client in &clients[1..] {
-        nodes.push(kept(client, SHORT).await);
-    }
-    for node in nodes {
-        assert_eq!(stat(&zookeeper, PATH).await, Some(before), "no one else has written to it");
-        touched_for_long(&zookeeper).await;
-        drop(node);
-    }
-    vanished(&zookeeper).await;
-}
-
-// Someone writes to it for so long that the pauses before its data are written back are longer than its time to live; also
-// one that is nearer to the servers, so that each write comes too late.
-#[tokio::test]
-async fn a_fight_about_its_data_does_not_keep_it_from_being_touched() {
-    for delay in [0, 50] {
-        let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
-        let _node = kept(&client, SHORT * 2).await;
-        let before = stat(&zookeeper, PATH).await.unwrap().czxid;
-        proxy.set_traffic(Traffic::pass().delay(ms(delay)));
-        let writing = async {
-            loop {
-                zookeeper.set_data(PATH, b"theirs", None).await.unwrap();
-                sleep(ms(1)).await;
-            }
-        };
-        tokio::select! {
-            () = touched(&zookeeper, 4) => {}
-            () = writing => {}
-        }
-        touched_for_long(&zookeeper).await;
-        assert_eq!(stat(&zookeeper, PATH).await.unwrap().czxid, before);
-        assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("ours"));
-    }
-}
-
-#[tokio::test]
-async fn what_belongs_to_no_session_is_kept_and_other_nodes_are_left_alone() {
-    let (_server, client, zookeeper) = stage().await;
-    // So that the parent stays.
-    zookeeper.mkdir("/kept/other", &anyone(CreateMode::Persistent)).await.unwrap();
-    let ttl = anyone(CreateMode::Persistent).with_ttl(SHORT);
-    for (options, vanishes) in
-        [(anyone(CreateMode::Container), true), (ttl, true), (anyone(CreateMode::Persistent), false)]
-    {
-        let (theirs, _) = zookeeper.create(PATH, b"theirs", &options).await.unwrap();
-        let node = kept(&client, SHORT).await;
-        assert_eq!(stat(&zookeeper, PATH).await.unwrap().czxid, theirs.czxid);
-        assert_eq!(data(&zookeeper, PATH).await.as_deref(), Some("ours"));
-        touched_for_long(&zookeeper).await;
-        within(node.close()).await.unwrap();
-        eventually("the child vanishes", async || stat(&zookeeper, TOUCH).await.is_none().then_some(()))
-            .await;
-        if !vanishes {
-            zookeeper.delete(PATH, None).await.unwrap();
-        }
-        vanished(&zookeeper).await;
-    }
-    let (theirs, _) = zookeeper.create(PATH, b"theirs", &anyone(CreateMode::Ephemeral)).await.unwrap();
-    let node = start(&client, SHORT);
-    let error = within(node.wait_present()).await.unwrap_err();
-    assert_eq!(error, Error::NodeTaken { path: PATH.into(), session: Some(theirs.ephemeral_owner) });
-    assert_eq!(stat(&zookeeper, PATH).await, Some(theirs));
-    zookeeper.delete(PATH, None).await.unwrap();
-    within(node.watch_state().wait_for(NodeState::is_present)).await.unwrap();
-    touched_for_long(&zookeeper).await;
 }
 
 #[tokio::test]
@@ -285,22 +122,6 @@ async fn an_end_at_any_moment_leaves_nothing() {
 }
 
 #[tokio::test]
-async fn lost_replies_do_not_matter() {
-    let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
-    for fate in [Fate::LoseRequest, Fate::LoseReply] {
-        let met = proxy.intercept(Request::Multi, fate);
-        let node = start(&client, SHORT);
-        within(met.happened()).await;
-        within(node.wait_present()).await.unwrap();
-        let met = proxy.intercept(Request::SetData, fate);
-        within(met.happened()).await;
-        touched_for_long(&zookeeper).await;
-        within(node.close()).await.unwrap();
-        vanished(&zookeeper).await;
-    }
-}
-
-#[tokio::test]
 async fn servers_without_such_nodes_are_named() {
     let (_server, client, zookeeper) = server_client_and_bystander().await;
     make_parent(&zookeeper).await;
@@ -312,22 +133,6 @@ async fn servers_without_such_nodes_are_named() {
     assert_eq!(within(node.set_data("newer")).await, Err(error));
     assert_eq!(children(&zookeeper, "/kept").await, [""; 0]);
     within(node.close()).await.unwrap();
-}
-
-// Curator says nothing of it, and the node vanishes.
-#[tokio::test]
-async fn a_child_that_may_not_be_written_to_is_reported() {
-    let (_server, client, zookeeper) = stage().await;
-    make_parent(&zookeeper).await;
-    let acl = [Acl::new(Permission::READ | Permission::WRITE, AuthId::anyone())];
-    let options = CreateMode::Persistent.with_acls(zk::Acls::new(&acl)).with_ttl(SHORT);
-    zookeeper.create(PATH, b"ours", &options).await.unwrap();
-    let node = start(&client, SHORT);
-    let refused = Error::ZooKeeper { operation: "touch", path: PATH.into(), source: zk::Error::NoAuth };
-    assert_eq!(within(node.wait_present()).await, Err(refused.clone()));
-    // When that has vanished, it makes one with its own ACL.
-    within(node.watch_state().wait_for(NodeState::is_present)).await.unwrap();
-    touched_for_long(&zookeeper).await;
 }
 
 #[tokio::test]
@@ -412,24 +217,6 @@ async fn threads_have_the_same() {
     })
     .await;
     assert_eq!(data(&bystander(&server).await, PATH).await.as_deref(), Some("2"));
-}
-
-// "A node that exists as long as this value lives".
-#[tokio::test]
-async fn it_is_touched_although_its_data_are_refused() {
-    let server = server().await;
-    let zookeeper = bystander(&server).await;
-    let acl = [Acl::new(Permission::READ | Permission::CREATE | Permission::DELETE, AuthId::anyone())];
-    let builder = builder().session_timeout(secs(10));
-    let builder = builder.acl_for_path(move |path| path.ends_with("/a").then(|| acl.to_vec()));
-    let client = builder.connect(&server.connect_string()).await.unwrap();
-    let node = kept(&client, SHORT * 2).await;
-    let before = stat(&zookeeper, PATH).await.unwrap().czxid;
-    let refused = within(node.set_data("newer")).await;
-    assert!(matches!(refused, Err(Error::ZooKeeper { source: zk::Error::NoAuth, .. })), "{refused:?}");
-    touched(&zookeeper, 5).await;
-    assert_eq!(stat(&zookeeper, PATH).await.unwrap().czxid, before);
-    assert!(node.state().is_present(), "{:?}", node.state());
 }
 
 // "Waits until the node exists and was touched": its data are refused.

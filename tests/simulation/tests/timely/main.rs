@@ -62,6 +62,7 @@ mod tickets;
 mod tools;
 mod transactions;
 mod tries;
+mod ttl;
 mod unanswered;
 mod values;
 
