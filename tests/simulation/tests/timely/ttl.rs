@@ -128,11 +128,14 @@ async fn it_comes_back_when_others_delete_it_or_its_child(stage: Stage) {
         scene.touched_for_long().await;
     }
     // Without a child it may be removed at once, since it is older than its time to live.
+    let before = scene.servers.node(TOUCH).unwrap().czxid;
     assert!(scene.servers.delete(TOUCH));
-    until(|| scene.servers.node(TOUCH).is_some()).await;
+    until(|| scene.servers.node(TOUCH).is_some_and(|child| child.czxid != before)).await;
     scene.touched_for_long().await;
+    let before = scene.servers.node(PATH).unwrap().version;
     assert!(scene.servers.set_data(PATH, b"theirs"));
-    until(|| scene.data().as_deref() == Some("ours")).await;
+    until(|| scene.servers.node(PATH).is_some_and(|node| node.version == before + 2)).await;
+    assert_eq!(scene.data().as_deref(), Some("ours"));
 }
 
 #[history]
