@@ -1,7 +1,7 @@
 //! Values that processes share, each in a node of its own: bytes ([`SharedValue`]) and a number ([`SharedCount`]).
 //!
-//! Each read asks the servers, and each write can be made conditional on what was read. [`SharedValue::watch_state`] follows
-//! a value as it changes, without requests of yours.
+//! Each read asks the servers, and each write can be made conditional on what was read. [`SharedValue::watch_state`]
+//! follows a value as it changes, without requests of yours.
 //!
 //! To count, or to have several processes draw numbers, take [`DistributedAtomicLong`](crate::atomic), whose writes
 //! are cheaper.

@@ -170,8 +170,8 @@ impl ClientBuilder {
     /// The margin covers the delay with which the servers of an ensemble learn from each other, and clocks that run
     /// at different rates. Do not reduce it without need. The half tick for which followers may keep news to
     /// themselves is allowed for in any case. The maximum is two thirds of the session timeout, also when the
-    /// servers grant less than you asked for; with it, answers that take longer than 9 % of the session timeout may
-    /// cost a lock. See the [guide](crate::guide::losing_a_lock).
+    /// servers grant less than you asked for. With the maximum, a holder may lose its lock when answers take longer
+    /// than 9 % of the session timeout. See the [guide](crate::guide::losing_a_lock).
     pub fn validity_margin(mut self, margin: Duration) -> Self {
         self.terms.margin = Some(margin);
         self

@@ -22,7 +22,7 @@ fn owner(stage: &Stage) -> Option<i64> {
     stage.servers().node(PATH).map(|node| node.ephemeral_owner)
 }
 
-fn anyone(mode: zk::CreateMode) -> zk::CreateOptions<'static> {
+pub(super) fn anyone(mode: zk::CreateMode) -> zk::CreateOptions<'static> {
     mode.with_acls(zk::Acls::anyone_all())
 }
 
