@@ -43,10 +43,20 @@ pub async fn watches(server: &Server) -> u64 {
 
 /// How many watches there are on the children of nodes.
 pub async fn watches_on_children(server: &Server) -> u64 {
+    loop {
+        let on_nodes = watches_on_nodes(server).await;
+        let all = server.watch_count().await.unwrap();
+        // Of a watch on a node that is set in between only one count tells.
+        if watches_on_nodes(server).await == on_nodes {
+            return all.saturating_sub(on_nodes);
+        }
+    }
+}
+
+async fn watches_on_nodes(server: &Server) -> u64 {
     // Which has those of nodes only.
     let on_nodes = server.four_letter_word("wchs").await.unwrap();
-    let on_nodes: u64 = on_nodes.trim().rsplit(':').next().unwrap().parse().unwrap();
-    server.watch_count().await.unwrap().saturating_sub(on_nodes)
+    on_nodes.trim().rsplit(':').next().unwrap().parse().unwrap()
 }
 
 /// Who waits: the nodes of contenders that are not first, of those that watch their own, and how many watches there are on

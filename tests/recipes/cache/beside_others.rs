@@ -31,10 +31,8 @@ async fn a_waiter_is_woken_beside_a_later_cache() {
     }
 }
 
-/// Whoever follows something is told beside a later cache: `LeaderObserver::watch_leader` of the first leader,
-/// `Group::watch_members` of who joins, `Ticket::watch_position` of the position.
 #[tokio::test]
-async fn whoever_follows_is_told_beside_a_later_cache() {
+async fn the_observer_of_the_first_leader_is_told_beside_a_later_cache() {
     let (server, [other, client], zookeeper) = server_clients_and_bystander().await;
     create(&zookeeper, "/election", b"").await;
     let mut leader = LeaderObserver::new(&client, "/election").unwrap().watch_leader();
@@ -45,7 +43,11 @@ async fn whoever_follows_is_told_beside_a_later_cache() {
     within(latch.await_leadership()).await.unwrap();
     let seen = timeout(SOON, leader.wait_for(|leader| matches!(leader, Observation::Leader(_)))).await;
     assert!(seen.is_ok(), "the observer is not told of the leader");
+}
 
+#[tokio::test]
+async fn a_group_shows_who_joins_beside_a_later_cache() {
+    let (_server, [other, client], zookeeper) = server_clients_and_bystander().await;
     create(&zookeeper, "/group", b"").await;
     let mut members = Group::new(&client, "/group").unwrap().watch_members();
     within(members.wait_for(|members| members.is_current())).await.unwrap();
@@ -53,15 +55,18 @@ async fn whoever_follows_is_told_beside_a_later_cache() {
     let _member = Group::new(&other, "/group").unwrap().join("one", "x").await.unwrap();
     let seen = timeout(SOON, members.wait_for(|members| members.get("one").is_some())).await;
     assert!(seen.is_ok(), "the member is not shown");
+}
 
+#[tokio::test]
+async fn a_position_is_followed_beside_a_later_cache() {
+    let (server, [other, client]) = server_and_clients().await;
     let held = mutex(&other).acquire().await.unwrap();
     let second = acquire_in_task(&mutex(&other));
-    queue_of(&zookeeper, "/locks/a", 2).await;
-    let before = watches_on_children(&server).await;
+    watches_of(&server, 1).await;
     let ticket = mutex(&client).enqueue().await.unwrap();
     let mut position = ticket.watch_position();
     let waiting = tokio::spawn(async move { ticket.acquired().await });
-    eventually("it follows", async || (watches_on_children(&server).await > before).then_some(())).await;
+    eventually("it follows", async || (watches_on_children(&server).await > 0).then_some(())).await;
     assert_eq!(position.get(), 2);
     let _lock = current(&client, "/locks/a").await;
     second.abort();
