@@ -105,10 +105,9 @@ impl MultiLock {
     /// Returns a handle to the same lock object that acquires with these options.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`]: the maximum hold time is zero, the node data is not allowed (see
-    ///   [`LockOptions::node_data`]), the lock is to [linger](LockOptions::linger) or to have a
-    ///   [cohort](LockOptions::cohort), or this multi-lock was made [of existing locks](Self::of), on which you set the
-    ///   options instead.
+    /// - [`Error::InvalidArgument`]: a time is zero, the node data is not allowed (see [`LockOptions::node_data`]), an
+    ///   option is set that only an [`InterProcessMutex`](crate::InterProcessMutex) has, or this multi-lock was made
+    ///   [of existing locks](Self::of), on which you set the options instead.
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         let Some(together) = &self.together else {
             // A hold time of all would run while the next lock is waited for.

@@ -90,9 +90,9 @@ impl InterProcessMutex {
     /// has no maximum hold time, and its node data is the client's identity.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the maximum hold time, the time to linger, the
-    ///   cohort or its time is zero, there is a time of the cohort without a cohort, or the node data is not allowed
-    ///   (see [`LockOptions::node_data`](crate::LockOptions::node_data)).
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): a time or the cohort is zero, there is a
+    ///   time of the cohort without a cohort, or the node data is not allowed (see
+    ///   [`LockOptions::node_data`](crate::LockOptions::node_data)).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { lock: self.lock.with_options_of_mutex(options)? })
     }

@@ -93,8 +93,9 @@ impl ReadWriteLock {
     /// one side, see [`ReadLock::with_options`] and [`WriteLock::with_options`].
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the maximum hold time is zero, or the node
-    ///   data is not allowed (see [`LockOptions::node_data`]).
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): a time is zero, the node data is not allowed (see
+    ///   [`LockOptions::node_data`]), or an option is set that only an
+    ///   [`InterProcessMutex`](crate::InterProcessMutex) has: `linger`, `cohort`, `cohort_time`.
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { read: self.read.with_options(options.clone())?, write: self.write.with_options(options)? })
     }
@@ -127,7 +128,7 @@ impl ReadLock {
     /// [`InterProcessMutex::with_options`](crate::InterProcessMutex::with_options).
     ///
     /// # Errors
-    /// Same as [`InterProcessMutex::with_options`](crate::InterProcessMutex::with_options).
+    /// Same as [`ReadWriteLock::with_options`](crate::ReadWriteLock::with_options).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { lock: self.lock.with_options(options)? })
     }
@@ -166,7 +167,7 @@ impl WriteLock {
     /// [`InterProcessMutex::with_options`](crate::InterProcessMutex::with_options).
     ///
     /// # Errors
-    /// Same as [`InterProcessMutex::with_options`](crate::InterProcessMutex::with_options).
+    /// Same as [`ReadWriteLock::with_options`](crate::ReadWriteLock::with_options).
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { lock: self.lock.with_options(options)? })
     }

@@ -154,8 +154,9 @@ impl Semaphore {
     /// hold time, and its node data is the client's identity.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`]: the maximum hold time is zero, or the node data is not allowed (see
-    ///   [`LockOptions::node_data`]).
+    /// - [`Error::InvalidArgument`]: a time is zero, the node data is not allowed (see
+    ///   [`LockOptions::node_data`]), or an option is set that only an
+    ///   [`InterProcessMutex`](crate::InterProcessMutex) has: `linger`, `cohort`, `cohort_time`.
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { options: Arc::new(options.validated()?), ..self.clone() })
     }

@@ -74,8 +74,9 @@ impl SemaphoreMutex {
     /// Returns a handle to the same lock that acquires with these options.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): the maximum hold time is zero, or the node
-    ///   data is not allowed (see [`LockOptions::node_data`]).
+    /// - [`Error::InvalidArgument`](crate::Error::InvalidArgument): a time is zero, the node data is not allowed (see
+    ///   [`LockOptions::node_data`]), or an option is set that only an
+    ///   [`InterProcessMutex`](crate::InterProcessMutex) has: `linger`, `cohort`, `cohort_time`.
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         Ok(Self { semaphore: self.semaphore.with_options(options)? })
     }

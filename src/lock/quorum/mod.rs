@@ -126,9 +126,9 @@ impl QuorumLock {
     /// Returns a handle to the same lock object that acquires with these options on each ensemble.
     ///
     /// # Errors
-    /// - [`Error::InvalidArgument`]: the node data is not allowed (see [`LockOptions::node_data`]), the lock is to
-    ///   [linger](LockOptions::linger), or it has a [maximum hold time](LockOptions::max_hold), which would run while
-    ///   the next ensemble is waited for.
+    /// - [`Error::InvalidArgument`]: a time is zero, the node data is not allowed (see [`LockOptions::node_data`]), an
+    ///   option is set that only an [`InterProcessMutex`](crate::InterProcessMutex) has, or a
+    ///   [maximum hold time](LockOptions::max_hold), which would run while the next ensemble is waited for.
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
         if options.hold_limit().is_some() {
             let reason = "a lock over several ensembles has none; release it when the time is over".into();

@@ -7,7 +7,7 @@ use super::database::Database;
 
 /// Those that are answered.
 const WORDS: [&str; 10] = ["ruok", "srvr", "stat", "mntr", "cons", "dump", "wchs", "wchc", "wchp", "isro"];
-const VERSION: &str = concat!("3.9.0-zk-recipes-", env!("CARGO_PKG_VERSION"), ", in memory, for tests only");
+const VERSION: &str = concat!("3.9.1-zk-recipes-", env!("CARGO_PKG_VERSION"), ", in memory, for tests only");
 
 /// Returns the word that a connection begins with, if it is one. As a length, it would be far too large.
 pub(super) fn known(first: [u8; 4]) -> Option<&'static str> {
