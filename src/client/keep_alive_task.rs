@@ -5,13 +5,12 @@ use std::time::Duration;
 
 use futures_util::future::{FutureExt, OptionFuture};
 use tokio::time::sleep_until;
-use zookeeper_client as zk;
 
 use super::clock::Moment;
 use super::session::Session;
 use crate::failure::Failure;
 
-/// The pause after a request without an answer. The next request waits for a connection, or fails when the session ends.
+/// The pause after a request that failed. The next one waits for a connection, or fails when the session ends.
 const PAUSE: Duration = Duration::from_millis(50);
 
 /// Runs for as long as the session is followed. While nothing depends on the session, its leader is only heard from, by
@@ -21,6 +20,7 @@ pub(super) async fn run(session: &Session) -> Infallible {
     let mut connectivity = session.connectivity();
     let mut beat = None;
     let mut beat_after = Moment::now();
+    let mut refusals = 0;
     loop {
         validity.publish(session.health());
         let now = Moment::now();
@@ -34,7 +34,7 @@ pub(super) async fn run(session: &Session) -> Infallible {
             beat = Some(beating.boxed());
         }
         // Timers stand still while the machine is suspended, so no wait may be long.
-        let look = now + session.timeout() / 7;
+        let look = now + validity.beat();
         let next = [beat_at, validity.suspect_at(), validity.ends_at()].into_iter().filter(|at| *at > now);
         let next = next.fold(look, Moment::min);
         tokio::select! {
@@ -42,8 +42,10 @@ pub(super) async fn run(session: &Session) -> Infallible {
             () = validity.needed() => {}
             Some(answer) = OptionFuture::from(beat.as_mut()) => {
                 beat = None;
-                if let Err(error) = answer {
-                    beat_after = Moment::now() + pause_after(&error, session.timeout());
+                let failure = answer.err().map(|error| Failure::of(&error));
+                refusals = if failure.is_none_or(|failure| failure == Failure::Unknown) { 0 } else { refusals + 1 };
+                if failure.is_some() {
+                    beat_after = Moment::now() + pause_after(refusals, validity.beat());
                 }
             }
             _ = connectivity.changed() => {}
@@ -51,19 +53,52 @@ pub(super) async fn run(session: &Session) -> Infallible {
     }
 }
 
-/// A server that answers with an error, since it has too much to do, is not asked more often than any other.
-fn pause_after(error: &zk::Error, timeout: Duration) -> Duration {
-    if Failure::of(error) == Failure::Unknown { PAUSE } else { timeout / 7 }
+/// A server that answers with errors, since it has too much to do, is asked ever less often: in the end no more often than any
+/// other. Not at once, which would cost locks.
+fn pause_after(refusals: u32, beat: Duration) -> Duration {
+    PAUSE.saturating_mul(1_u32.checked_shl(refusals).unwrap_or(u32::MAX)).min(beat)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::signs::{Sign, Signs};
     use super::*;
 
+    const TIMEOUT: Duration = Duration::from_secs(7);
+    const BEAT: Duration = Duration::from_secs(1);
+
     #[test]
-    fn a_server_that_throttles_is_asked_no_more_often_than_any_other() {
-        let timeout = Duration::from_secs(7);
-        assert_eq!(pause_after(&zk::Error::Throttled, timeout), Duration::from_secs(1));
-        assert_eq!(pause_after(&zk::Error::ConnectionLoss, timeout), PAUSE);
+    fn a_server_that_throttles_is_soon_asked_no_more_often_than_any_other() {
+        assert_eq!(pause_after(0, BEAT), PAUSE);
+        let pauses = (1..200).map(|refusals| pause_after(refusals, BEAT));
+        assert_eq!(pauses.take_while(|pause| *pause < BEAT).count(), 4);
+        assert_eq!(pause_after(u32::MAX, BEAT), BEAT);
+    }
+
+    /// Whether a session stays valid whose beats are answered after so long, these ones with an error.
+    fn is_kept(took: Duration, is_refused: impl Fn(u32) -> bool) -> bool {
+        let millis = |duration: Duration| duration.as_millis() as u64;
+        let mut signs = Signs::new(millis(TIMEOUT), millis(TIMEOUT / 3), true);
+        let (mut now, mut beat_after, mut refusals) = (0, 0, 0);
+        (1..100).all(|beat| {
+            let sent = signs.beat_at(true).max(beat_after).max(now);
+            now = sent + millis(took);
+            let is_valid = now < signs.until();
+            if is_refused(beat) {
+                refusals += 1;
+                beat_after = now + millis(pause_after(refusals, BEAT));
+            } else {
+                refusals = 0;
+                signs.answered(Sign::Confirmed, sent, now);
+            }
+            is_valid
+        })
+    }
+
+    #[test]
+    fn a_server_that_throttles_at_times_costs_no_lock() {
+        assert!(is_kept(TIMEOUT / 100, |beat| (20..23).contains(&beat)), "three in a row");
+        assert!(is_kept(TIMEOUT / 20, |beat| beat % 2 == 0), "each second one");
+        assert!(!is_kept(TIMEOUT / 100, |beat| beat > 50), "all");
     }
 }

@@ -225,12 +225,17 @@ impl Signs {
         (self.last_confirmed + (self.timeout - self.margin) / 2).min(self.until)
     }
 
+    /// Returns the time from one request of [`beat_at`](Self::beat_at) to the next.
+    pub(crate) fn beat(&self) -> u64 {
+        self.timeout / 7
+    }
+
     /// Returns when the next request is due whose only purpose is to prove that the session is alive. It is sent
     /// even if nothing depends on the session, for the sake of later dependants; and earlier than a ping would be,
     /// so that it replaces the pings. After a silence, it comes as soon as what was heard since has been reported.
     pub(crate) fn beat_at(&self, is_needed: bool) -> u64 {
         let last = if is_needed { self.last_confirmed } else { self.last_heard };
-        let regular = last + self.timeout / 7;
+        let regular = last + self.beat();
         if !is_needed || self.is_regular() {
             return regular;
         }
@@ -560,7 +565,7 @@ mod tests {
         let answered_at =
             |now: u64| if now + took < silence[0] { now + took } else { silence[1].max(now + took) };
         let (mut signs, mut confirmations) = (signs(), 0);
-        let (mut beat, mut confirm, mut granted) = (None, None, None);
+        let (mut beat, mut confirm, mut wakes, mut granted) = (None, None, None, None);
         for now in 0.. {
             if let Some((sign, sent, at)) = beat
                 && at <= now
@@ -582,12 +587,15 @@ mod tests {
                 Some((at, ahead)) if now >= signs.until() || now > at + TIMEOUT => {
                     return (ahead, now < signs.until());
                 }
-                None if now >= first_at && confirm.is_none() => match signs.granting(now, confirmations) {
-                    Granting::Now if now < silence[1] => return (signs.until() - now, true),
-                    Granting::Now => granted = Some((now, signs.until() - now)),
-                    Granting::Confirm(at) if at <= now => confirm = Some((now, answered_at(now))),
-                    Granting::Confirm(_) => {}
-                },
+                // As `become_worth_granting`.
+                None if confirm.is_none() && wakes.unwrap_or(first_at) <= now => {
+                    match signs.granting(now, confirmations) {
+                        Granting::Now if now < silence[1] => return (signs.until() - now, true),
+                        Granting::Now => granted = Some((now, signs.until() - now)),
+                        Granting::Confirm(at) if now < at && wakes.is_none() => wakes = Some(at),
+                        Granting::Confirm(_) => (confirm, wakes) = (Some((now, answered_at(now))), None),
+                    }
+                }
                 _ => {}
             }
         }
@@ -609,6 +617,35 @@ mod tests {
                     }
                 }
             }
+        }
+    }
+
+    /// They bring about that ever later times are the best ones.
+    #[test]
+    fn those_who_ask_meanwhile_do_not_put_off_the_confirmations_for_a_lock() {
+        const TIMEOUT: u64 = 4_000_000;
+        let mut signs = Signs::new(TIMEOUT, TIMEOUT / 3, true);
+        for beat in 1..20 {
+            signs.answered(Led, beat * TIMEOUT / 7, beat * TIMEOUT / 7 + 500);
+        }
+        let after_a_silence = 19 * TIMEOUT / 7 + TIMEOUT * 6 / 10;
+        let (mut now, mut confirmations, mut wakes) = (after_a_silence, 0, None);
+        // As `become_worth_granting`, which wakes up to a millisecond late.
+        loop {
+            match signs.granting(now, confirmations) {
+                _ if wakes.is_some_and(|at| now < at) => {}
+                Granting::Now => return,
+                Granting::Confirm(at) if now < at && wakes.is_none() => {
+                    wakes = Some(at.next_multiple_of(1000))
+                }
+                Granting::Confirm(_) => {
+                    signs.answered(Confirmed, now, now + 500);
+                    (now, confirmations, wakes) = (now + 500, confirmations + 1, None);
+                }
+            }
+            now += 100;
+            signs.answered(Led, now - 50, now);
+            assert!(now < after_a_silence + TIMEOUT / 2, "{confirmations}");
         }
     }
 }

@@ -95,6 +95,11 @@ impl Validity {
         Duration::from_nanos(self.timeout.load(SeqCst))
     }
 
+    /// Returns the time from one beat to the next.
+    pub(super) fn beat(&self) -> Duration {
+        Duration::from_nanos(self.signs.lock().beat())
+    }
+
     pub(super) fn keep_alive(&self) -> KeepAlive {
         self.terms.keep_alive
     }

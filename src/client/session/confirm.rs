@@ -79,9 +79,12 @@ impl Session {
         while let Some(at) = self.validity.confirm_at(confirmations) {
             // The first poll sends: callers rely on the order of what they send along.
             if confirmations > 0 && Moment::now() < at {
-                // What others send until then may be enough.
                 sleep_until(at.instant()).await;
-                continue;
+                // What others have sent until then may be enough. If not, it is confirmed now: what they send may put off the
+                // best time again and again.
+                if self.validity.confirm_at(confirmations).is_none() {
+                    break;
+                }
             }
             self.confirm().await?;
             confirmations += 1;
