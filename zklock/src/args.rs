@@ -91,6 +91,8 @@ pub(crate) enum Command {
 /// lock in ZKLOCK_PATH. A lock that an outer zklock holds, by ZKLOCK_HELD, is refused. It is run without a shell. All signals that can be caught are forwarded to it; while zklock waits for the lock, SIGHUP, SIGINT,
 /// SIGQUIT and SIGTERM end the wait, and others are ignored.
 ///
+/// After a wait of 2s, a line on the terminal says who holds the lock, for how long, and how many wait before this one.
+///
 /// Without a controlling terminal, the command has a process group of its own, and signals are sent to the whole
 /// group. With one it stays in the group of zklock, so that it can use the terminal; then it gets what is typed, such
 /// as Ctrl-C, from the terminal only, and other signals go to the command but not to its children.
@@ -103,6 +105,12 @@ pub(crate) struct Run {
     /// How long to wait for the lock, such as 5s or 500ms; 0 tries once. Without it, waits without end
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
+    /// Says nothing while it waits
+    #[arg(long, short, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Says without a terminal, too, what it waits for
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
     /// Takes the read lock of a read/write lock, beside other readers
     #[arg(long, conflicts_with = "permits")]
     pub(crate) shared: bool,

@@ -4,8 +4,11 @@ use std::fmt;
 use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::getpgrp;
+use rustix::termios::tcgetpgrp;
 use zk_recipes::{Error, report};
 
 use crate::queue::printable;
@@ -100,7 +103,40 @@ impl From<Error> for Failure {
 /// may have text of servers and other clients in it.
 pub(crate) fn say(message: &str) {
     // Not `eprintln`, which panics where the other end is gone.
-    let _ = writeln!(std::io::stderr(), "zklock: {}", printable(message));
+    let _ = writeln!(std::io::stderr(), "{}zklock: {}", wiped(), printable(message));
+}
+
+/// Whether a [`Status`] is on the terminal.
+static IS_SHOWN: AtomicBool = AtomicBool::new(false);
+
+/// A line at the end of the terminal of the standard error. It is wiped before anything else is said, and when this is
+/// dropped.
+#[derive(Debug, Default)]
+pub(crate) struct Status(());
+
+impl Status {
+    /// Shows a message in place of the one before.
+    pub(crate) fn show(&mut self, message: &str) {
+        let error = std::io::stderr();
+        // In the background, it would appear in what the user types.
+        if tcgetpgrp(&error).is_ok_and(|foreground| foreground != getpgrp()) {
+            return;
+        }
+        // One row: what is too long for it is not wrapped.
+        let _ = write!(&error, "{}\x1b[?7lzklock: {}\x1b[?7h", wiped(), printable(message));
+        IS_SHOWN.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Status {
+    fn drop(&mut self) {
+        let _ = std::io::stderr().write_all(wiped().as_bytes());
+    }
+}
+
+/// What wipes the [`Status`], if there is one.
+fn wiped() -> &'static str {
+    if IS_SHOWN.swap(false, Ordering::Relaxed) { "\r\x1b[K" } else { "" }
 }
 
 /// Writes to the standard output.

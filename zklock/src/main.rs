@@ -27,6 +27,7 @@ mod table;
 mod time;
 mod tree;
 mod uses;
+mod waiting;
 
 use std::process::ExitCode;
 

@@ -14,6 +14,7 @@ use crate::child::{self, Held, Running};
 use crate::exit::{BUSY, Failure, LOST, UNREACHABLE, say};
 use crate::nested::Outer;
 use crate::signals::Signals;
+use crate::waiting;
 
 pub(crate) async fn run(connection: &Connection, args: &Run) -> Result<ExitCode, Failure> {
     // First of all, so that no signal can end this process while it has a node.
@@ -51,6 +52,7 @@ async fn under_lock(
             biased;
             acquired = acquire(&*lock, args.timeout) => Ok(acquired?),
             never = outer.warn(path), if args.timeout.is_none() => match never {},
+            never = waiting::tell(client, args) => match never {},
             // Where there is no limit of the user's.
             () = unreachable_for(client, patience), if args.timeout.is_none() => Err(Failure::new(
                 UNREACHABLE,

@@ -133,17 +133,17 @@ async fn what_is_not_known_any_more_is_said() {
 }
 
 /// A terminal with the command in it.
-struct Shown {
+pub(crate) struct Shown {
     process: Child,
     /// The end of a terminal emulator.
     keyboard: File,
     /// The end of the command, to see the modes.
     slave: File,
-    screen: Arc<Mutex<String>>,
+    pub(crate) screen: Arc<Mutex<String>>,
 }
 
 impl Shown {
-    fn start(server: &Server, arguments: &[&str]) -> Self {
+    pub(crate) fn start(server: &Server, arguments: &[&str]) -> Self {
         Self::start_at(&server.connect_string(), arguments)
     }
 
@@ -155,7 +155,8 @@ impl Shown {
         let slave = File::options().read(true).write(true).open(slave).unwrap();
         tcsetwinsize(&slave, Winsize { ws_row: 20, ws_col: 100, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
         let mut command = zklock(connect, arguments);
-        command.stdin(slave.try_clone().unwrap()).stdout(slave.try_clone().unwrap());
+        let [input, output, errors] = [(); 3].map(|()| slave.try_clone().unwrap());
+        command.stdin(input).stdout(output).stderr(errors);
         let process = command.env("TERM", "xterm").spawn().unwrap();
         let screen = Arc::<Mutex<String>>::default();
         let keyboard = File::from(master);
@@ -169,7 +170,7 @@ impl Shown {
         Self { process, keyboard, slave, screen }
     }
 
-    async fn shows(&self, text: &str) {
+    pub(crate) async fn shows(&self, text: &str) {
         eventually(text, || async { self.screen.lock().unwrap().contains(text).then_some(()) }).await;
     }
 
@@ -177,12 +178,16 @@ impl Shown {
         !tcgetattr(&self.slave).unwrap().local_modes.contains(LocalModes::ECHO | LocalModes::ICANON)
     }
 
+    pub(crate) async fn exit_code(&mut self) -> Option<i32> {
+        within(self.process.wait()).await.unwrap().code()
+    }
+
     /// Its exit code, with the terminal as it was.
     async fn ended(mut self) -> Option<i32> {
-        let status = within(self.process.wait()).await.unwrap();
+        let code = self.exit_code().await;
         self.shows("\u{1b}[?1049l").await;
         assert!(!self.is_raw(), "{:?}", self.screen);
-        status.code()
+        code
     }
 }
 

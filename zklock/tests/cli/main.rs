@@ -31,4 +31,5 @@ mod running;
 mod secrets;
 mod servers_gone;
 mod signals;
+mod waiting;
 mod zklock;
