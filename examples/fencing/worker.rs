@@ -56,7 +56,7 @@ pub(crate) async fn run(name: &str, lock: &str, store: &Path) -> Result<()> {
 
 /// Writes to both rows.
 fn write(store: &Store, value: &str, token: i64) -> Result<()> {
-    // SQLite may wait, on which the session's heartbeat must not depend.
+    // SQLite may wait, and must not hold up other tasks of this runtime.
     let taken = block_in_place(|| {
         store.write_unprotected(value)?;
         store.write_protected(value, token)

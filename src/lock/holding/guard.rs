@@ -163,13 +163,17 @@ impl LockGuard {
     }
 
     /// Follows the state of the lock. Like [`lost`](Self::lost), this sets a watch on the lock's node. After a pause of
-    /// the process, it lags behind [`is_valid`](Self::is_valid) for a moment.
+    /// the process, it lags behind [`is_valid`](Self::is_valid) for a moment. Lost is final, but the watch ends only with the
+    /// guards: stop following it there.
     ///
     /// ```no_run
     /// # async fn example(guard: zk_recipes::LockGuard) {
     /// let mut states = guard.watch_state();
     /// while let Some(state) = states.changed().await {
     ///     println!("{state:?}");
+    ///     if state.is_lost() {
+    ///         break;
+    ///     }
     /// }
     /// # }
     /// ```
