@@ -285,7 +285,7 @@ impl World {
         servers.partition(&[&[alone], &others]);
         let leader = servers.leader();
         // The others may know at once that they have no leader, and end its clients' sessions while it answers them.
-        if leader == Some(alone) && dice % 2 == 0 {
+        if leader == Some(alone) && dice.is_multiple_of(2) {
             for other in others {
                 servers.stop(other);
                 servers.start(other);

@@ -52,7 +52,7 @@ pub(crate) const DEFECTS: &[Defect] = &[
         file: SIGNS,
         place: "if [[sign == Sign::Confirmed]] {\n            self.confirmed(sent);",
         broken: "sign == Sign::Confirmed || true",
-        arguments: LOCKS_OF_THREE,
+        arguments: "--recipe locks --servers 3 --with partition",
     },
     Defect {
         name: "granted-however-little-validity-is-left",
