@@ -48,13 +48,6 @@ pub(crate) const DEFECTS: &[Defect] = &[
         arguments: LOCKS_OF_THREE,
     },
     Defect {
-        name: "any-answer-confirms",
-        file: SIGNS,
-        place: "if [[sign == Sign::Confirmed]] {\n            self.confirmed(sent);",
-        broken: "sign == Sign::Confirmed || true",
-        arguments: "--recipe locks --servers 3 --with partition",
-    },
-    Defect {
         name: "granted-however-little-validity-is-left",
         file: SIGNS,
         place: "if [[now + self.worth() <= self.until]] {",
