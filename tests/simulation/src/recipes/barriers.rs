@@ -71,8 +71,8 @@ impl Truth {
 
     fn opens(&mut self) {
         if self.there.len() < self.members {
-            // One that is in may make it again, if it was deleted too early.
-            if self.inside.is_empty() {
+            // If it was deleted too early, it may be made again for one that is in, and perhaps has not heard of it yet.
+            if self.inside.is_empty() && self.there.is_disjoint(&self.let_in) {
                 violation(format!("the barrier opens for {} of {}", self.there.len(), self.members));
             }
             count("opened again", 1);
@@ -200,13 +200,15 @@ impl Member {
         if self.world.is_faithful() {
             truth(|truth| truth.enters(&self.who, &path, self.world.plan().is_operated()));
         }
-        let stays = self.is_kept(&path);
+        let entered = Rc::new(entered);
+        self.is_kept(&entered);
         let longest = if chance(30) { 3_000 } else { 4 };
         sleep(Duration::from_millis(fastrand::u64(0..longest))).await;
         if entered.loss().is_some() {
             count("lost", 1);
         }
-        drop(stays);
+        // It is not shared any more: the judge has a weak one.
+        let Some(entered) = Rc::into_inner(entered) else { return };
         note(|| format!("{} leaves", self.who));
         if self.world.is_stormy() && chance(self.world.plan().dropped_of_256 / 4) {
             return drop(entered);
@@ -222,15 +224,14 @@ impl Member {
         }
     }
 
-    /// While it is in, and its session lives, no one but an operator deletes its node.
-    fn is_kept(&self, path: &str) -> Stays {
-        let stays = Stays(Rc::new(Cell::new(true)));
-        if let Some(node) = self.world.servers().node(path) {
-            let (world, is_in) = (self.world.clone(), stays.0.clone());
-            let lives = move || world.servers().session_ids().contains(&node.ephemeral_owner);
-            judge::keep(path, self.who.clone(), move || is_in.get() && lives());
-        }
-        stays
+    /// While it is in, has not been told of a loss, and its session lives, no one but an operator deletes its node.
+    fn is_kept(&self, entered: &Rc<Entered>) {
+        let path = entered.node_path();
+        let Some(node) = self.world.servers().node(path) else { return };
+        let (world, entered) = (self.world.clone(), Rc::downgrade(entered));
+        let is_in = move || entered.upgrade().is_some_and(|entered| entered.loss().is_none());
+        let lives = move || world.servers().session_ids().contains(&node.ephemeral_owner);
+        judge::keep(path, self.who.clone(), move || is_in() && lives());
     }
 
     fn has_left(&self, path: &str) {
@@ -255,15 +256,6 @@ impl Member {
         };
         let is_late = !self.world.is_stormy() && Instant::now() > self.calm + CALM_ROUNDS;
         failed(format_args!("{}: {what}", self.who), error, is_expected && !is_late);
-    }
-}
-
-/// A member that is in, until it leaves or its machine crashes.
-struct Stays(Rc<Cell<bool>>);
-
-impl Drop for Stays {
-    fn drop(&mut self) {
-        self.0.set(false);
     }
 }
 
