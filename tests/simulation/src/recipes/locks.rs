@@ -471,20 +471,11 @@ async fn process(world: World, machine: Machine, kinds: Vec<Kind>, holds_long: b
         let who = format!("machine {} peer {peer} ({library:?})", machine.number());
         machine.spawn(peer_contends(world.clone(), machine.clone(), library, path, limit, who, holds_long))
     });
-    let looker = chance(128).then(|| machine.spawn(looks(world.clone(), process.mutex.clone())));
-    all_done(tasks.chain(peers).chain(looker).collect::<Vec<_>>()).await;
+    all_done(tasks.chain(peers).collect::<Vec<_>>()).await;
     if let Some(other) = process.other {
         other.close().await;
     }
     process.client
-}
-
-/// Looks again and again, while others of its session hold: what a leader answers by itself proves nothing.
-async fn looks(world: World, mutex: InterProcessMutex) {
-    while world.is_stormy() {
-        sleep(Duration::from_millis(fastrand::u64(1..500))).await;
-        let _ = timeout(Duration::from_secs(1), mutex.path_exists()).await;
-    }
 }
 
 /// Where peers contend, and how many may hold.
