@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::getpgrp;
-use rustix::termios::tcgetpgrp;
+use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use zk_recipes::{Error, report};
 
 use crate::queue::printable;
+use crate::table::cut;
 
 /// `doctor` found a problem.
 pub(crate) const UNHEALTHY: u8 = 118;
@@ -122,8 +123,10 @@ impl Status {
         if tcgetpgrp(&error).is_ok_and(|foreground| foreground != getpgrp()) {
             return;
         }
-        // One row: what is too long for it is not wrapped.
-        let _ = write!(&error, "{}\x1b[?7lzklock: {}\x1b[?7h", wiped(), printable(message));
+        let columns = tcgetwinsize(&error).map_or(80, |size| usize::from(size.ws_col));
+        let line = format!("zklock: {}", printable(message));
+        // One row: wide characters are not wrapped, either.
+        let _ = write!(&error, "{}\x1b[?7l{}\x1b[?7h", wiped(), cut(&line, columns.saturating_sub(2)));
         IS_SHOWN.store(true, Ordering::Relaxed);
     }
 }

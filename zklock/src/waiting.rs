@@ -41,7 +41,8 @@ pub(crate) async fn tell(client: &Client, args: &Run) -> Infallible {
         let (holders, waiters): (Vec<_>, Vec<_>) =
             queue.participants.iter().partition(|participant| participant.is_holder());
         let ahead = waiters.iter().position(|waiter| waiter.session_id() == session);
-        let line = format!("waits for {path}: {}{}", held_by(&holders), before_us(ahead));
+        // What may be cut off comes last.
+        let line = format!("waits for {path}: {}{}", before_us(ahead), held_by(&holders));
         if is_terminal {
             status.show(&line);
             continue;
@@ -70,7 +71,7 @@ fn held_by(holders: &[&Participant]) -> String {
 fn before_us(ahead: Option<usize>) -> String {
     match ahead {
         None => String::new(),
-        Some(0) => "; we are next".into(),
-        Some(ahead) => format!("; {} before us", count(ahead, "waiter")),
+        Some(0) => "we are next; ".into(),
+        Some(ahead) => format!("{} before us; ", count(ahead, "waiter")),
     }
 }

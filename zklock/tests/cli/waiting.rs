@@ -1,5 +1,7 @@
 //! `zklock run`: what it says while it waits.
 
+use zk_recipes::LockOptions;
+
 use crate::live::Shown;
 use crate::support::{acquire_in_task, bystander, connect_many, empty_server, mutex, queue_of, within};
 use crate::zklock::{Running, done};
@@ -11,18 +13,18 @@ async fn on_a_terminal_a_line_says_who_holds_the_lock_and_how_many_are_before_us
     let server = empty_server().await;
     let zookeeper = bystander(&server).await;
     let [holder, other] = connect_many(&server).await;
-    let guard = mutex(&holder).acquire().await.unwrap();
+    let named = mutex(&holder).with_options(LockOptions::new().node_data("web-3")).unwrap();
+    let guard = named.acquire().await.unwrap();
     let second = acquire_in_task(&mutex(&other));
     queue_of(&zookeeper, "/locks/a", 2).await;
     let mut terminal = Shown::start(&server, &["run", "/locks/a", "--", "echo", "done"]);
-    terminal.shows("waits for /locks/a: held for ").await;
-    terminal.shows(&format!("pid={}", std::process::id())).await;
-    terminal.shows("; 1 waiter before us").await;
+    terminal.shows("waits for /locks/a: 1 waiter before us; held for ").await;
+    terminal.shows(" by web-3").await;
     // In the same place.
     guard.release().await.unwrap();
     let second = within(second).await.unwrap().unwrap();
     terminal.shows(&format!("{WIPED}\u{1b}[?7lzklock: waits")).await;
-    terminal.shows("; we are next").await;
+    terminal.shows("we are next; ").await;
     // It is gone before the command says anything.
     second.release().await.unwrap();
     assert_eq!(terminal.exit_code().await, Some(0));
@@ -38,13 +40,13 @@ async fn without_a_terminal_it_says_so_only_if_it_is_asked_to() {
         let run = [&["run", "--timeout", "3s"], options, &["/locks/a", "--", "true"]].concat();
         let ended = done(&server, &run).await;
         assert_eq!(ended.code, Some(124), "{ended:?}");
-        assert_eq!(ended.errors.contains("waits for /locks/a: held for "), is_said, "{ended:?}");
+        assert_eq!(ended.errors.contains("waits for /locks/a: we are next; held for "), is_said, "{ended:?}");
         assert_eq!(ended.errors.lines().count(), 1 + usize::from(is_said), "{ended:?}");
         assert!(!ended.errors.contains('\u{1b}'), "{ended:?}");
     }
     // A line for each change.
     let waiting = Running::script(&server, &["-v", "/locks/a"], "exit 7");
-    waiting.complains("; we are next").await;
+    waiting.complains("we are next; ").await;
     guard.release().await.unwrap();
     let ended = waiting.ended().await;
     assert_eq!((ended.code, ended.errors.lines().count()), (Some(7), 1), "{ended:?}");
