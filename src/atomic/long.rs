@@ -87,7 +87,8 @@ impl DistributedAtomicLong {
     }
 
     /// Returns the current number. It includes every change made before the call, also those made through another
-    /// server. One round trip. Does not create the node.
+    /// server, as far as a `sync` goes (see [how new a value is](crate::guide::values#how-new-a-value-is)). One
+    /// round trip. Does not create the node.
     ///
     /// # Errors
     /// - [`Error::NotANumber`]: the node holds one to seven bytes.

@@ -65,8 +65,9 @@ impl DistributedAtomicValue {
         Ok(Self { settings: Settings::new(self.node.client(), options)?, ..self.clone() })
     }
 
-    /// Returns the current value; `None` if the node does not exist. It includes every change made before the call, also
-    /// those made through another server. One round trip.
+    /// Returns the current value; `None` if the node does not exist. It includes every change made before the call,
+    /// also those made through another server, as far as a `sync` goes (see [how new a value
+    /// is](crate::guide::values#how-new-a-value-is)). One round trip.
     ///
     /// # Errors
     /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected): the

@@ -102,7 +102,9 @@ impl Barrier {
         self.client.unless_closed(removing).await
     }
 
-    /// Returns whether the barrier is set. It includes every change made before the call. One round trip.
+    /// Returns whether the barrier is set. It includes every change made before the call: it looks behind a commit, even
+    /// if the leader has been replaced. Under [`KeepAlive::Leader`](crate::KeepAlive::Leader) it does not. One round
+    /// trip.
     ///
     /// # Errors
     /// - [`Error::ZooKeeper`]: the servers refuse or cannot be reached.
@@ -112,10 +114,14 @@ impl Barrier {
     /// # Cancel safety
     /// Cancel safe: this only reads.
     pub async fn is_set(&self) -> Result<bool> {
-        self.client.exists(&self.path).await
+        let looking = self.client.request("look for", &self.path, |session| async move {
+            Ok(session.confirmed(session.stat(&self.path)).await?.is_some())
+        });
+        self.client.unless_closed(looking).await
     }
 
-    /// Waits while the barrier is set. Returns at once if it is not. One round trip, and none when it opens.
+    /// Waits while the barrier is set. Returns at once if it is not. One round trip, and none when it opens. It looks as
+    /// [`is_set`](Self::is_set) does.
     ///
     /// The wait outlasts lost connections and ended sessions. If the barrier was removed and set again meanwhile, it has
     /// been open, and the wait ends.
@@ -171,7 +177,7 @@ impl Barrier {
         let mut failures = Failures::default();
         loop {
             let session = self.client.session_after(&mut failures).await?;
-            let looking = session.synced(&self.path, self.look(&session));
+            let looking = session.confirmed(self.look(&session));
             let (czxid, watcher) = match self.client.attempt_one(&session, looking).await {
                 Ok(looked) => looked,
                 Err(source) => {

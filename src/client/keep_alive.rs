@@ -23,7 +23,7 @@ pub enum KeepAlive {
     /// An isolated leader answers `sync` by itself until it notices that it has lost its followers, which takes up
     /// to `syncLimit` ticks of the servers (10 s with ZooKeeper's sample configuration). If the other servers elect
     /// a leader earlier than that, two clients can both consider themselves holders of one lock for the rest of
-    /// that time. Choose this only if the log is the bottleneck, and if the protected resource checks fencing
-    /// tokens.
+    /// that time; and a [`Barrier`](crate::barriers::Barrier) that is set may look open. Choose this only if the log is
+    /// the bottleneck, and if the protected resource checks fencing tokens.
     Leader,
 }

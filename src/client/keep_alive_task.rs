@@ -45,7 +45,8 @@ pub(super) async fn run(session: &Session) -> Infallible {
                 let failure = answer.err().map(|error| Failure::of(&error));
                 refusals = if failure.is_none_or(|failure| failure == Failure::Unknown) { 0 } else { refusals + 1 };
                 if failure.is_some() {
-                    beat_after = Moment::now() + pause_after(refusals, validity.beat());
+                    let left = validity.is_needed().then(|| validity.left());
+                    beat_after = Moment::now() + pause_after(refusals, validity.beat(), left);
                 }
             }
             _ = connectivity.changed() => {}
@@ -54,9 +55,14 @@ pub(super) async fn run(session: &Session) -> Infallible {
 }
 
 /// A server that answers with errors, since it has too much to do, is asked ever less often: in the end no more often than any
-/// other. Not at once, which would cost locks.
-fn pause_after(refusals: u32, beat: Duration) -> Duration {
-    PAUSE.saturating_mul(1_u32.checked_shl(refusals).unwrap_or(u32::MAX)).min(beat)
+/// other. Not at once, which would cost locks; and while there are any, in time for another attempt before the session is
+/// valid no longer.
+fn pause_after(refusals: u32, beat: Duration, left: Option<Duration>) -> Duration {
+    let pause = PAUSE.saturating_mul(1_u32.checked_shl(refusals).unwrap_or(u32::MAX)).min(beat);
+    match left {
+        Some(left) if !left.is_zero() => pause.min((left / 2).max(PAUSE)),
+        _ => pause,
+    }
 }
 
 #[cfg(test)]
@@ -69,14 +75,19 @@ mod tests {
 
     #[test]
     fn a_server_that_throttles_is_soon_asked_no_more_often_than_any_other() {
-        assert_eq!(pause_after(0, BEAT), PAUSE);
-        let pauses = (1..200).map(|refusals| pause_after(refusals, BEAT));
+        assert_eq!(pause_after(0, BEAT, None), PAUSE);
+        let pauses = (1..200).map(|refusals| pause_after(refusals, BEAT, Some(TIMEOUT)));
         assert_eq!(pauses.take_while(|pause| *pause < BEAT).count(), 4);
-        assert_eq!(pause_after(u32::MAX, BEAT), BEAT);
+        for left in [None, Some(Duration::ZERO), Some(TIMEOUT)] {
+            assert_eq!(pause_after(u32::MAX, BEAT, left), BEAT, "{left:?}");
+        }
+        assert_eq!(pause_after(u32::MAX, BEAT, Some(BEAT)), BEAT / 2);
+        assert_eq!(pause_after(u32::MAX, BEAT, Some(PAUSE / 10)), PAUSE);
     }
 
-    /// Whether a session stays valid whose beats are answered after so long, these ones with an error.
-    fn is_kept(took: Duration, is_refused: impl Fn(u32) -> bool) -> bool {
+    /// Whether a session stays valid whose beats are answered after so long; those that are sent at these times, in
+    /// milliseconds, with an error.
+    fn is_kept(took: Duration, is_refused: impl Fn(u32, u64) -> bool) -> bool {
         let millis = |duration: Duration| duration.as_millis() as u64;
         let mut signs = Signs::new(millis(TIMEOUT), millis(TIMEOUT / 3), true);
         let (mut now, mut beat_after, mut refusals) = (0, 0, 0);
@@ -84,9 +95,10 @@ mod tests {
             let sent = signs.beat_at(true).max(beat_after).max(now);
             now = sent + millis(took);
             let is_valid = now < signs.until();
-            if is_refused(beat) {
+            if is_refused(beat, sent) {
                 refusals += 1;
-                beat_after = now + millis(pause_after(refusals, BEAT));
+                let left = Duration::from_millis(signs.until().saturating_sub(now));
+                beat_after = now + millis(pause_after(refusals, BEAT, Some(left)));
             } else {
                 refusals = 0;
                 signs.answered(Sign::Confirmed, sent, now);
@@ -97,8 +109,19 @@ mod tests {
 
     #[test]
     fn a_server_that_throttles_at_times_costs_no_lock() {
-        assert!(is_kept(TIMEOUT / 100, |beat| (20..23).contains(&beat)), "three in a row");
-        assert!(is_kept(TIMEOUT / 20, |beat| beat % 2 == 0), "each second one");
-        assert!(!is_kept(TIMEOUT / 100, |beat| beat > 50), "all");
+        assert!(is_kept(TIMEOUT / 100, |beat, _| (20..23).contains(&beat)), "three in a row");
+        assert!(is_kept(TIMEOUT / 20, |beat, _| beat % 2 == 0), "each second one");
+        assert!(!is_kept(TIMEOUT / 100, |beat, _| beat > 50), "all");
+    }
+
+    #[test]
+    fn a_server_that_throttles_for_less_than_a_third_of_the_timeout_costs_no_lock() {
+        let (begin, burst) = (30_000, TIMEOUT.as_millis() as u64 * 3 / 10);
+        for begin in begin..begin + 1000 {
+            assert!(
+                is_kept(TIMEOUT / 100, |_, sent| (begin..begin + burst).contains(&sent)),
+                "from {begin} on"
+            );
+        }
     }
 }

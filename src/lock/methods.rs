@@ -43,7 +43,8 @@ macro_rules! lock_methods {
             ///
             /// The list includes contenders of other libraries that share the path. It does not include contenders of
             /// another kind of recipe, which must not use this path. It reflects everything that was done before the call,
-            /// even through another server.
+            /// even through another server, as far as a `sync` goes (see [how new a value
+            /// is](crate::guide::values#how-new-a-value-is)).
             ///
             /// # Errors
             /// - [`Error::ZooKeeper`](crate::Error::ZooKeeper): the queue or a contender's node cannot be read. Newer

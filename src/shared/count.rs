@@ -54,7 +54,8 @@ impl SharedCount {
     }
 
     /// Returns the current number. It includes every change made before the call, also those made through another
-    /// server. One round trip.
+    /// server, as far as a `sync` goes (see [how new a value is](crate::guide::values#how-new-a-value-is)). One
+    /// round trip.
     ///
     /// # Errors
     /// [`Error::ZooKeeper`](crate::Error::ZooKeeper) and [`Error::NotConnected`](crate::Error::NotConnected) if the

@@ -75,7 +75,7 @@ impl SharedValue {
     }
 
     /// Returns the current value. It includes every change made before the call, also those made through another
-    /// server.
+    /// server, as far as a `sync` goes (see [how new a value is](crate::guide::values#how-new-a-value-is)).
     ///
     /// This takes one round trip; to read often, [watch](Self::watch_state) the value.
     ///

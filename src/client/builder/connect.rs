@@ -67,6 +67,9 @@ impl ClientBuilder {
     /// session is over then, as after an expiry; your client goes on with its new session, but shows the id of the first
     /// one, so no other client can adopt it. Servers before 3.6 do not let it find out while it holds anything.
     ///
+    /// Nothing tells when your client was last heard of before this. So the first answer to a request of this client counts
+    /// as if the session had been established then.
+    ///
     /// Adopt a session once at a time, and do not watch the nodes of the recipes yourself on it: `zookeeper-client` 0.11 can
     /// use freed memory if watches on the data and on the children of one node are dropped at the same time, which this
     /// client prevents for its own watches only.

@@ -28,6 +28,16 @@ impl Session {
         synced.and(read)
     }
 
+    /// Reads what includes every change that was made before the call: behind a [confirmation](Self::confirm), and so no
+    /// more than `sync` gives under [`KeepAlive::Leader`](super::super::KeepAlive::Leader).
+    pub(crate) async fn confirmed<T>(
+        &self,
+        read: impl Future<Output = Result<T, zk::Error>>,
+    ) -> Result<T, zk::Error> {
+        let (confirmed, read) = join(self.confirm(), read).await;
+        confirmed.and(read)
+    }
+
     async fn sync_on(&self, zookeeper: &zk::Client, path: &str) -> Result<(), zk::Error> {
         self.requests.count(Request::Sync);
         let sent = Moment::now();
@@ -76,18 +86,27 @@ impl Session {
     /// Nothing is proven.
     pub(crate) async fn become_worth_granting(&self) -> Result<(), zk::Error> {
         let mut confirmations = 0;
+        let mut was_silent = false;
         while let Some(at) = self.validity.confirm_at(confirmations) {
             // The first poll sends: callers rely on the order of what they send along.
             if confirmations > 0 && Moment::now() < at {
-                sleep_until(at.instant()).await;
+                // Timers can be early by that clock, and it counts.
+                while Moment::now() < at {
+                    sleep_until(at.instant()).await;
+                }
                 // What others have sent until then may be enough. If not, it is confirmed now: what they send may put off the
                 // best time again and again.
                 if self.validity.confirm_at(confirmations).is_none() {
                     break;
                 }
             }
+            let sent = Moment::now();
             self.confirm().await?;
             confirmations += 1;
+            // The leader stood still meanwhile: what was confirmed before counts for less. Once only, for slow connections.
+            if !was_silent && Moment::now().since(sent) > self.timeout() / 4 {
+                (confirmations, was_silent) = (1, true);
+            }
         }
         Ok(())
     }

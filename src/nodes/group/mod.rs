@@ -154,7 +154,8 @@ impl Group {
         PersistentNode::start(&self.client, &format!("{}/{id}", self.given_path), payload, options)
     }
 
-    /// Reads the members. It includes everyone who has joined before the call. Two round trips.
+    /// Reads the members. It includes everyone who has joined before the call, as far as a `sync` goes (see [how
+    /// new a value is](crate::guide::values#how-new-a-value-is)). Two round trips.
     ///
     /// # Errors
     /// - [`Error::ZooKeeper`]: the group cannot be read.

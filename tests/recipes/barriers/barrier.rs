@@ -106,7 +106,7 @@ async fn the_opening_is_the_event_and_takes_no_request() {
     all_watches(&server, 1).await;
     within(barrier(&other).remove()).await.unwrap();
     within(waiting).await.unwrap().unwrap();
-    assert_eq!(proxy.take_requests(), [Request::Sync, Request::GetData]);
+    assert_eq!(proxy.take_requests(), [Request::Confirm, Request::GetData]);
 }
 
 // Curator overlooks an opening that was short, and fails when the connection is lost.

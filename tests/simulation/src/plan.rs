@@ -234,7 +234,7 @@ impl Plan {
                     let times = if fault == Fault::Partition { 3.0 } else { 1.5 };
                     let longest = self.session_timeout.mul_f64(times).as_micros() as f64;
                     let time = match fault {
-                        Fault::WakesAlone => longest * rng.f64(),
+                        Fault::Partition | Fault::WakesAlone => longest * rng.f64(),
                         _ => 1000.0 * (longest / 1000.0).powf(rng.f64()),
                     };
                     let time = Duration::from_micros(time as u64);

@@ -284,6 +284,13 @@ impl World {
         let others: Vec<_> = (0..servers.servers()).filter(|other| *other != alone).collect();
         servers.partition(&[&[alone], &others]);
         let leader = servers.leader();
+        // The others may know at once that they have no leader, and end its clients' sessions while it answers them.
+        if leader == Some(alone) && dice.is_multiple_of(2) {
+            for other in others {
+                servers.stop(other);
+                servers.start(other);
+            }
+        }
         self.later(time, move || servers.heal());
         format!("{} alone, leader {leader:?}, {time:?}", address(ensemble, alone))
     }
