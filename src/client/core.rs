@@ -109,11 +109,13 @@ impl Core {
         let link = Arc::new(Link::new(home.clone(), origin.servers(), settings.is_for_watches));
         let closed = CancellationToken::new();
         let ended = CancellationToken::new();
+        let process = Process::here(settings.program.as_deref());
+        let identity_without_address = process.to_data();
         let identity = Arc::new(settings.identity.clone().map(OnceLock::from).unwrap_or_default());
         let supervising = supervisor::supervise(
             source,
             settings.terms,
-            identity.clone(),
+            (identity.clone(), process),
             link.clone(),
             closed.clone(),
             ended.clone(),
@@ -141,7 +143,7 @@ impl Core {
             origin,
             namespace,
             identity,
-            identity_without_address: Process::here(None).to_data(),
+            identity_without_address,
             link,
             janitor,
             home,

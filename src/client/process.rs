@@ -21,16 +21,16 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    /// Describes this process, on the machine with this address.
-    pub(crate) fn here(address: Option<IpAddr>) -> Self {
+    /// Describes this process, without the address of its machine.
+    pub(crate) fn here(program: Option<&str>) -> Self {
         // The name by which the program was called is the one that `ps` shows, even if the file was replaced since.
         let called = std::env::args_os().next();
-        let program = called.as_deref().and_then(|called| Path::new(called).file_name());
+        let called = called.as_deref().and_then(|called| Path::new(called).file_name());
         Self {
-            address,
+            address: None,
             host: name(&gethostname::gethostname()),
             pid: Some(std::process::id()),
-            program: program.and_then(name),
+            program: program.map(OsStr::new).or(called).and_then(name),
         }
     }
 
@@ -144,12 +144,12 @@ mod tests {
 
     #[test]
     fn this_process_is_known() {
-        let address = IpAddr::from([10, 1, 2, 3]);
-        let here = Process::read(&Process::here(Some(address)).to_data()).unwrap();
-        assert_eq!((here.address, here.pid), (Some(address), Some(std::process::id())));
+        let here = Process::read(&Process::here(None).to_data()).unwrap();
+        assert_eq!((here.address, here.pid), (None, Some(std::process::id())));
         assert!(here.host.is_some_and(|host| !host.is_empty()));
         let called = std::env::args().next().unwrap();
         assert!(called.ends_with(&here.program.unwrap()), "{called}");
+        assert_eq!(Process::here(Some("billing")).program.as_deref(), Some("billing"));
     }
 
     #[test]

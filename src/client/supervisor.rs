@@ -50,7 +50,7 @@ pub(crate) enum Source {
 pub(crate) async fn supervise(
     source: Source,
     terms: Terms,
-    identity: Arc<OnceLock<Vec<u8>>>,
+    (identity, process): (Arc<OnceLock<Vec<u8>>>, Process),
     link: Arc<Link>,
     closed: CancellationToken,
     ended: CancellationToken,
@@ -62,7 +62,7 @@ pub(crate) async fn supervise(
         Source::Own { dialer, session_timeout } => {
             if identity.get().is_none() {
                 let address = dialer.hosts().local_address().await;
-                identity.get_or_init(|| Process::here(address).to_data());
+                identity.get_or_init(|| Process { address, ..process }.to_data());
             }
             let supervisor = Supervisor { dialer, session_timeout, terms, link: link.clone(), closed, ended };
             supervisor.run().await;

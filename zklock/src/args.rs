@@ -1,12 +1,13 @@
 //! The command line.
 
+use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use crate::exit::TABLE;
+use crate::exit::{BUSY, TABLE};
 use crate::time::parse_duration;
 
 const EXAMPLES: &str = "\
@@ -16,6 +17,7 @@ Examples:
   zklock run --timeout 0 /locks/nightly -- make     only if nobody else does
   zklock run --shared /locks/catalogue -- ./report  beside other readers
   zklock run --permits 4 /licences/cad -- ./render  at most four
+  zklock hold /locks/backup                         without a command, until Ctrl-C
   zklock show /locks/backup                         who holds it, and who waits
   zklock ls /locks                                  all locks below a path
   zklock ls --all /app                              groups, services, counters and others as well
@@ -39,6 +41,9 @@ pub(crate) struct Cli {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Connection")]
 pub(crate) struct Connection {
+    /// What others call this process.
+    #[arg(skip)]
+    pub(crate) name: Option<String>,
     /// The servers: `host:port[,host:port...][/chroot]`
     #[arg(long, global = true, value_name = "SERVERS", env = "ZK_CONNECT", hide_env_values = true)]
     pub(crate) connect: Option<String>,
@@ -73,6 +78,7 @@ pub(crate) struct Connection {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Run(Run),
+    Hold(Hold),
     Elect(Elect),
     Show(Show),
     Ls(Ls),
@@ -100,11 +106,40 @@ pub(crate) enum Command {
 /// If the lock is lost, the command gets SIGTERM, and SIGKILL after --grace. The next holder may be at work by then:
 /// have what the lock protects refuse old tokens.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE, override_usage = "zklock run [OPTIONS] <PATH> -- <COMMAND>...")]
+#[command(after_help = TABLE, override_usage = "zklock run [OPTIONS] <PATH> -- <COMMAND>...\n       zklock run [OPTIONS] <PATH> -c <SCRIPT>")]
 pub(crate) struct Run {
-    /// How long to wait for the lock, such as 5s or 500ms; 0 tries once. Without it, waits without end
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
+    #[command(flatten)]
+    pub(crate) supervised: Supervised,
+}
+
+/// Holds a lock without a command
+///
+/// Once it has the lock, it prints a line with the fencing token and the node. It gives the lock back on SIGHUP, SIGINT,
+/// SIGQUIT or SIGTERM, or when its standard input ends, unless that is a terminal: exit code 0. If the lock is lost, it
+/// ends at once.
+#[derive(Debug, Args)]
+#[command(after_help = TABLE, override_usage = "zklock hold [OPTIONS] <PATH>")]
+pub(crate) struct Hold {
+    #[command(flatten)]
+    pub(crate) wanted: Wanted,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    /// The path of the lock
+    #[arg(value_parser = path)]
+    pub(crate) path: String,
+}
+
+// A lock, and how it is waited for. A description would replace that of what contains it.
+#[derive(Debug, Args)]
+pub(crate) struct Wanted {
+    /// How long to wait for the lock, such as 5s or 1m30s; 0 tries once. Without it, waits without end
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
+    /// The exit code if the lock was not free within --timeout
+    #[arg(long, short = 'E', value_name = "CODE", default_value_t = BUSY)]
+    pub(crate) conflict_exit_code: u8,
     /// Says nothing while it waits
     #[arg(long, short, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
@@ -117,8 +152,17 @@ pub(crate) struct Run {
     /// Takes one of N permits; N must be the same everywhere
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) permits: Option<u32>,
-    #[command(flatten)]
-    pub(crate) supervised: Supervised,
+}
+
+// How this process is shown to others, and when it ends with them. A description would replace that of what contains it.
+#[derive(Debug, Args)]
+pub(crate) struct Shown {
+    /// What `show`, `ls`, `top` and `deadlocks` call this process; by default the user and the command
+    #[arg(long, value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Ends as by SIGTERM when the process dies that has started this one
+    #[arg(long)]
+    pub(crate) die_with_parent: bool,
 }
 
 // A command, and the path under which it runs. A description would replace that of what contains it.
@@ -127,11 +171,27 @@ pub(crate) struct Supervised {
     /// How long the command has after SIGTERM when the lock is lost or the leadership ends
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_duration)]
     pub(crate) grace: Duration,
+    #[command(flatten)]
+    pub(crate) shown: Shown,
+    /// Runs this by `sh -c` in place of a command
+    #[arg(short = 'c', long = "shell", value_name = "SCRIPT", conflicts_with = "command")]
+    script: Option<OsString>,
     /// The path of the lock or election
+    #[arg(value_parser = path)]
     pub(crate) path: String,
     /// The command and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    pub(crate) command: Vec<OsString>,
+    #[arg(last = true, required_unless_present = "script", value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Supervised {
+    /// The program and its arguments.
+    pub(crate) fn command(&self) -> Vec<OsString> {
+        match &self.script {
+            Some(script) => vec!["sh".into(), "-c".into(), script.clone()],
+            None => self.command.clone(),
+        }
+    }
 }
 
 /// Runs a command for as long as this process is the elected leader, each time it is
@@ -142,7 +202,7 @@ pub(crate) struct Supervised {
 /// again. When the command ends by itself, zklock resigns and ends with its exit status. Signals and the environment of
 /// the command are those of `zklock run`.
 #[derive(Debug, Args)]
-#[command(after_help = TABLE, override_usage = "zklock elect [OPTIONS] <PATH> -- <COMMAND>...")]
+#[command(after_help = TABLE, override_usage = "zklock elect [OPTIONS] <PATH> -- <COMMAND>...\n       zklock elect [OPTIONS] <PATH> -c <SCRIPT>")]
 pub(crate) struct Elect {
     #[command(flatten)]
     pub(crate) supervised: Supervised,
@@ -159,6 +219,7 @@ pub(crate) struct Show {
     #[arg(long)]
     pub(crate) json: bool,
     /// The path of a lock, semaphore or election
+    #[arg(value_parser = path)]
     pub(crate) path: String,
 }
 
@@ -177,7 +238,7 @@ pub(crate) struct Ls {
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = limit)]
     pub(crate) limit: usize,
     /// Where to begin
-    #[arg(default_value = "/")]
+    #[arg(default_value = "/", value_parser = path)]
     pub(crate) path: String,
 }
 
@@ -190,6 +251,7 @@ pub(crate) struct Watch {
     #[command(flatten)]
     pub(crate) live: Live,
     /// The path of a lock, semaphore or election
+    #[arg(value_parser = path)]
     pub(crate) path: String,
 }
 
@@ -204,7 +266,7 @@ pub(crate) struct Top {
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = limit)]
     pub(crate) limit: usize,
     /// Where to begin
-    #[arg(default_value = "/")]
+    #[arg(default_value = "/", value_parser = path)]
     pub(crate) path: String,
 }
 
@@ -238,7 +300,7 @@ pub(crate) struct Deadlocks {
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_duration)]
     pub(crate) confirm_after: Duration,
     /// Where to look
-    #[arg(default_value = "/")]
+    #[arg(default_value = "/", value_parser = path)]
     pub(crate) paths: Vec<String>,
 }
 
@@ -252,6 +314,7 @@ pub(crate) struct Doctor {
     #[arg(long)]
     pub(crate) json: bool,
     /// Whose ACLs to check
+    #[arg(value_parser = path)]
     pub(crate) paths: Vec<String>,
 }
 
@@ -280,6 +343,7 @@ pub(crate) enum Shell {
 #[command(override_usage = "zklock ask [OPTIONS] <PATH>")]
 pub(crate) struct Ask {
     /// The path of a lock, semaphore or election
+    #[arg(value_parser = path)]
     pub(crate) path: String,
 }
 
@@ -296,7 +360,14 @@ pub(crate) struct Kick {
     #[arg(long)]
     pub(crate) yes: bool,
     /// The path of a lock, semaphore or election
+    #[arg(value_parser = path)]
     pub(crate) path: String,
+}
+
+/// A slash at the end is what shells complete.
+#[expect(clippy::unnecessary_wraps, reason = "clap takes it so")]
+fn path(text: &str) -> Result<String, Infallible> {
+    Ok(text.strip_suffix('/').filter(|path| !path.is_empty()).unwrap_or(text).to_owned())
 }
 
 /// No look follows another one at once.

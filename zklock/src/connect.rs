@@ -76,6 +76,9 @@ impl Connection {
             .session_timeout(self.session_timeout)
             .connection_timeout(self.connect_timeout)
             .namespace(&self.namespace);
+        if let Some(name) = &self.name {
+            builder = builder.program_name(name);
+        }
         if let Some(credentials) = self.credentials()? {
             builder = builder.auth("digest", credentials);
         }

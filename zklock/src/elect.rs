@@ -76,7 +76,7 @@ async fn term(
     let path = &args.supervised.path;
     let nodes = outer.and(leadership.node_path());
     let held = Held { path, token: leadership.fencing_token(), nodes };
-    let running = Running::start(&args.supervised.command, &held)?;
+    let running = Running::start(&args.supervised.command(), &held)?;
     let (running_until, ends) = oneshot::channel::<()>();
     // While this runs, a resignation waits. It is not the command itself, which must not be dropped but stopped.
     let work = leadership.run(ends);

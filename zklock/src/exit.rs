@@ -44,7 +44,7 @@ Exit codes:
   121  the servers cannot be reached
   122  wrong arguments
   123  the path or the participant does not exist
-  124  busy: the lock was not free within --timeout
+  124  busy: the lock was not free within --timeout; or --conflict-exit-code
   125  any other failure, such as a missing permission
   126  the command cannot be executed
   127  the command was not found

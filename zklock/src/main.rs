@@ -13,6 +13,7 @@ mod deadlocks;
 mod doctor;
 mod elect;
 mod exit;
+mod hold;
 mod json;
 mod kick;
 mod live;
@@ -22,6 +23,7 @@ mod queue;
 mod recipe;
 mod run;
 mod show;
+mod shown;
 mod signals;
 mod table;
 mod time;
@@ -37,7 +39,7 @@ use crate::args::{Cli, Command};
 use crate::exit::Failure;
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let mut cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
             // Of `--help` and `--version` as well. Nobody is left to tell if it cannot be printed.
@@ -45,6 +47,10 @@ fn main() -> ExitCode {
             return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
+    cli.connection.name = cli.command.name();
+    if let Err(failure) = cli.command.bind_to_parent() {
+        return failure.report();
+    }
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return Failure::other(format!("cannot start: {error}")).report(),
@@ -59,6 +65,7 @@ async fn carry_out(cli: Cli) -> Result<ExitCode, Failure> {
     let connection = &cli.connection;
     match &cli.command {
         Command::Run(args) => run::run(connection, args).await,
+        Command::Hold(args) => hold::hold(connection, args).await,
         Command::Elect(args) => elect::elect(connection, args).await,
         Command::Show(args) => show::show(connection, args).await,
         Command::Ls(args) => ls::ls(connection, args).await,

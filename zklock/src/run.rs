@@ -9,9 +9,9 @@ use zk_recipes::{
     Client, Error, InterProcessLock, InterProcessMutex, LockGuard, LossReason, ReadWriteLock, Semaphore,
 };
 
-use crate::args::{Connection, Run};
+use crate::args::{Connection, Run, Wanted};
 use crate::child::{self, Held, Running};
-use crate::exit::{BUSY, Failure, LOST, UNREACHABLE, say};
+use crate::exit::{Failure, LOST, UNREACHABLE, say};
 use crate::nested::Outer;
 use crate::signals::Signals;
 use crate::waiting;
@@ -21,11 +21,7 @@ pub(crate) async fn run(connection: &Connection, args: &Run) -> Result<ExitCode,
     let mut signals = Signals::listen()?;
     let path = &args.supervised.path;
     connection.say_if_open()?;
-    let client = match args.timeout {
-        // One limit for all: it counts from now.
-        Some(limit) if !limit.is_zero() => connection.connect_lazily()?,
-        _ => signals.unless_told_to_end(&format!("the lock {path}"), connection.connect()).await??,
-    };
+    let client = connected(connection, &args.wanted, path, &mut signals).await?;
     let done = under_lock(&client, args, connection.patience(), &mut signals).await;
     // Signals are still caught: none of them leaves a node behind.
     client.close().await;
@@ -39,45 +35,10 @@ async fn under_lock(
     signals: &mut Signals,
 ) -> Result<ExitCode, Failure> {
     let path = &args.supervised.path;
-    let lock = lock(client, args)?;
     let outer = Outer::read();
-    let acquiring = async {
-        // A wait with a limit ends by itself.
-        if args.timeout.is_none() && !outer.is_none() {
-            // Other readers share the lock.
-            let permits = if args.shared { usize::MAX } else { args.permits.unwrap_or(1) as usize };
-            outer.ensure_free(path, &lock.participants().await?, permits)?;
-        }
-        tokio::select! {
-            biased;
-            acquired = acquire(&*lock, args.timeout) => Ok(acquired?),
-            never = outer.warn(path), if args.timeout.is_none() => match never {},
-            never = waiting::tell(client, args) => match never {},
-            // Where there is no limit of the user's.
-            () = unreachable_for(client, patience), if args.timeout.is_none() => Err(Failure::new(
-                UNREACHABLE,
-                format!(
-                    "cannot acquire {path}: no server has been reached for {patience:?}; check that they run, and try again"
-                ),
-            )),
-        }
-    };
-    let acquired = signals.unless_told_to_end(&format!("the lock {path}"), acquiring).await??;
-    let Some(guard) = acquired else {
-        let within = match args.timeout.unwrap_or_default() {
-            Duration::ZERO => String::new(),
-            limit => format!(" within {limit:?}"),
-        };
-        let outer = outer.held().map(|held| format!(" (an outer zklock holds {held})")).unwrap_or_default();
-        return Err(Failure::new(
-            BUSY,
-            format!(
-                "cannot acquire {path}{within}: others are before us; see who with `zklock show {path}`, or give a longer --timeout{outer}"
-            ),
-        ));
-    };
+    let guard = acquired(client, &args.wanted, path, &outer, patience, signals).await?;
     let held = Held { path, token: guard.fencing_token(), nodes: outer.and(guard.node_path()) };
-    let running = Running::start(&args.supervised.command, &held);
+    let running = Running::start(&args.supervised.command(), &held);
     let running = match running {
         Ok(running) => running,
         Err(failure) => {
@@ -112,6 +73,66 @@ async fn under_lock(
     Ok(code.into())
 }
 
+/// Waits for a lock as it is wanted.
+pub(crate) async fn acquired(
+    client: &Client,
+    wanted: &Wanted,
+    path: &str,
+    outer: &Outer,
+    patience: Duration,
+    signals: &mut Signals,
+) -> Result<LockGuard, Failure> {
+    let lock = lock(client, wanted, path)?;
+    let acquiring = async {
+        // A wait with a limit ends by itself.
+        if wanted.timeout.is_none() && !outer.is_none() {
+            // Other readers share the lock.
+            let permits = if wanted.shared { usize::MAX } else { wanted.permits.unwrap_or(1) as usize };
+            outer.ensure_free(path, &lock.participants().await?, permits)?;
+        }
+        tokio::select! {
+            biased;
+            acquired = acquire(&*lock, wanted.timeout) => Ok(acquired?),
+            never = outer.warn(path), if wanted.timeout.is_none() => match never {},
+            never = waiting::tell(client, wanted, path) => match never {},
+            // Where there is no limit of the user's.
+            () = unreachable_for(client, patience), if wanted.timeout.is_none() => Err(Failure::new(
+                UNREACHABLE,
+                format!(
+                    "cannot acquire {path}: no server has been reached for {patience:?}; check that they run, and try again"
+                ),
+            )),
+        }
+    };
+    let acquired = signals.unless_told_to_end(&format!("the lock {path}"), acquiring).await??;
+    acquired.ok_or_else(|| {
+        let within = match wanted.timeout.unwrap_or_default() {
+            Duration::ZERO => String::new(),
+            limit => format!(" within {limit:?}"),
+        };
+        let outer = outer.held().map(|held| format!(" (an outer zklock holds {held})")).unwrap_or_default();
+        Failure::new(
+            wanted.conflict_exit_code,
+            format!(
+                "cannot acquire {path}{within}: others are before us; see who with `zklock show {path}`, or give a longer --timeout{outer}"
+            ),
+        )
+    })
+}
+
+/// Connects for a lock as it is wanted. One limit for all: it counts from now.
+pub(crate) async fn connected(
+    connection: &Connection,
+    wanted: &Wanted,
+    path: &str,
+    signals: &mut Signals,
+) -> Result<Client, Failure> {
+    match wanted.timeout {
+        Some(limit) if !limit.is_zero() => connection.connect_lazily(),
+        _ => signals.unless_told_to_end(&format!("the lock {path}"), connection.connect()).await?,
+    }
+}
+
 /// Waits until there has been no connection for this long.
 async fn unreachable_for(client: &Client, patience: Duration) {
     let mut connection = client.watch_connection();
@@ -125,14 +146,14 @@ async fn unreachable_for(client: &Client, patience: Duration) {
     }
 }
 
-enum Released {
+pub(crate) enum Released {
     /// While the command ran, as far as is known.
     Lost(LossReason),
     /// The command had ended before anything went wrong.
     Unconfirmed(Error),
 }
 
-async fn release(guard: LockGuard) -> Result<(), Released> {
+pub(crate) async fn release(guard: LockGuard) -> Result<(), Released> {
     if let Some(reason) = guard.loss() {
         return Err(Released::Lost(reason));
     }
@@ -143,11 +164,11 @@ async fn release(guard: LockGuard) -> Result<(), Released> {
     })
 }
 
-fn lock(client: &Client, args: &Run) -> Result<Arc<dyn InterProcessLock>, Failure> {
-    Ok(match args.permits {
-        Some(permits) => Arc::new(Semaphore::new(client, &args.supervised.path, permits)?),
-        None if args.shared => Arc::new(ReadWriteLock::new(client, &args.supervised.path)?.read().clone()),
-        None => Arc::new(InterProcessMutex::new(client, &args.supervised.path)?),
+fn lock(client: &Client, wanted: &Wanted, path: &str) -> Result<Arc<dyn InterProcessLock>, Failure> {
+    Ok(match wanted.permits {
+        Some(permits) => Arc::new(Semaphore::new(client, path, permits)?),
+        None if wanted.shared => Arc::new(ReadWriteLock::new(client, path)?.read().clone()),
+        None => Arc::new(InterProcessMutex::new(client, path)?),
     })
 }
 

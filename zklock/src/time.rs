@@ -2,19 +2,36 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Reads `500ms`, `5s`, `2m`, `1.5h`, or a plain number of seconds.
+const WANTED: &str = "give numbers with ms, s, m, h or d, as in 5s or 1m30s";
+
+/// Reads `500ms`, `5s`, `1.5h`, `1m30s` as an [`age`] is printed, or a plain number of seconds.
 pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let seconds_of_unit = match &text[digits.len()..] {
-        "ms" => 0.001,
-        "s" | "" => 1.0,
-        "m" => 60.0,
-        "h" => 3600.0,
-        "d" => 86400.0,
-        _ => return Err("give a number and ms, s, m, h or d, as in 5s".into()),
-    };
-    let number: f64 = digits.parse().map_err(|_| "give a number and ms, s, m, h or d, as in 5s")?;
-    Duration::try_from_secs_f64(number * seconds_of_unit).map_err(|error| error.to_string())
+    let mut seconds = 0.0;
+    let mut rest = text;
+    loop {
+        let unit = rest.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(rest.len());
+        let (digits, others) = rest.split_at(unit);
+        let next = others.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(others.len());
+        let (unit, others) = others.split_at(next);
+        let seconds_of_unit = match unit {
+            "ms" => 0.001,
+            "s" => 1.0,
+            // By itself only.
+            "" if rest.len() == text.len() => 1.0,
+            "m" => 60.0,
+            "h" => 3600.0,
+            "d" => 86400.0,
+            _ => return Err(WANTED.into()),
+        };
+        // No sign.
+        let number =
+            digits.strip_prefix(|c: char| c.is_ascii_digit()).and_then(|_| digits.parse::<f64>().ok());
+        seconds += number.ok_or(WANTED)? * seconds_of_unit;
+        if others.is_empty() {
+            return Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string());
+        }
+        rest = others;
+    }
 }
 
 /// Formats an age in its two largest units.
@@ -57,12 +74,20 @@ mod tests {
 
     #[test]
     fn durations_are_read() {
-        for (text, millis) in
-            [("0", 0), ("5", 5000), ("5s", 5000), ("500ms", 500), ("2m", 120_000), ("1.5h", 5_400_000)]
-        {
+        for (text, millis) in [
+            ("0", 0),
+            ("5", 5000),
+            ("5s", 5000),
+            ("500ms", 500),
+            ("2m", 120_000),
+            ("1.5h", 5_400_000),
+            ("1m30s", 90_000),
+        ] {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["", "s", "5 s", "-1s", "5x", "1e400s", "nan", "inf", "5sm"] {
+        for text in
+            ["", "s", "5 s", "-1s", "5x", "1e400s", "nan", "inf", "5sm", "1m30", "1m-5s", "1m s", "30s1x"]
+        {
             assert!(parse_duration(text).is_err(), "{text}");
         }
     }
@@ -81,8 +106,9 @@ mod tests {
 
     #[test]
     fn ages_are_short() {
-        for (seconds, text) in [(59, "59s"), (61, "1m01s"), (3_700, "1h01m"), (90_000, "1d01h")] {
+        for (seconds, text) in [(59, "59s"), (61, "1m01s"), (3_660, "1h01m"), (90_000, "1d01h")] {
             assert_eq!(age(Duration::from_secs(seconds)), text);
+            assert_eq!(parse_duration(text), Ok(Duration::from_secs(seconds)));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What `zklock run` says while it waits for the lock.
+//! What `zklock run` and `zklock hold` say while they wait for the lock.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::sleep;
 use zk_recipes::{Client, Participant};
 
-use crate::args::Run;
+use crate::args::Wanted;
 use crate::exit::{Failure, Status, say};
 use crate::queue::{Queue, identity};
 use crate::table::count;
@@ -23,12 +23,11 @@ const EACH: Duration = Duration::from_millis(100);
 
 /// Tells what the lock is waited for, as long as this is polled: in one line that is updated, on a terminal, or in a line
 /// for each change.
-pub(crate) async fn tell(client: &Client, args: &Run) -> Infallible {
+pub(crate) async fn tell(client: &Client, wanted: &Wanted, path: &str) -> Infallible {
     let is_terminal = std::io::stderr().is_terminal();
-    if args.quiet || !(is_terminal || args.verbose) {
+    if wanted.quiet || !(is_terminal || wanted.verbose) {
         return pending().await;
     }
-    let path = &args.supervised.path;
     let mut status = Status::default();
     let mut said = None;
     let mut pause = LONG;

@@ -50,6 +50,7 @@ pub struct ClientBuilder {
     pub(super) terms: Terms,
     pub(super) namespace: String,
     pub(super) identity: Option<Vec<u8>>,
+    pub(super) program: Option<String>,
     pub(super) compresses: bool,
     pub(super) acls: AclProvider,
     pub(super) retry: RetryPolicy,
@@ -81,6 +82,7 @@ impl ClientBuilder {
             terms: Terms::default(),
             namespace: String::new(),
             identity: None,
+            program: None,
             compresses: false,
             acls: AclProvider::default(),
             retry: RetryPolicy::default(),
@@ -212,6 +214,12 @@ impl ClientBuilder {
     /// the data by which a holder is asked to release its lock.
     pub fn identity(mut self, identity: impl Into<Vec<u8>>) -> Self {
         self.identity = Some(identity.into());
+        self
+    }
+
+    /// Sets the name of the program in the default [identity](Self::identity), instead of that by which it was called.
+    pub fn program_name(mut self, name: impl Into<String>) -> Self {
+        self.program = Some(name.into());
         self
     }
 

@@ -13,6 +13,7 @@ async fn each_command_is_described() {
     let short = help(&["--help"]).await;
     for (command, line, more) in [
         ("run", "Runs a command under a lock", "ZKLOCK_TOKEN"),
+        ("hold", "Holds a lock without a command", "the fencing token and the node"),
         ("elect", "Runs a command for as long as this process is the elected leader", "the latch of Curator"),
         ("show", "Shows who holds a lock and who waits for it", "A path that does not exist is an error"),
         ("ls", "Lists the locks, semaphores and elections below a path", "holds or waits for"),
@@ -42,7 +43,7 @@ async fn each_command_is_described() {
 /// What the servers are can be said by the environment, and is an option in any case.
 #[tokio::test]
 async fn options_do_not_look_required() {
-    for command in ["run", "elect", "show", "watch", "ask", "kick", "completions"] {
+    for command in ["run", "hold", "elect", "show", "watch", "ask", "kick", "completions"] {
         let ended = Running::start(zklock("nowhere", &[command, "--connect", "nowhere"])).ended().await;
         let usage = ended.errors.lines().find(|line| line.starts_with("Usage: "));
         let of_help = help(&[command, "--help"]).await;

@@ -127,7 +127,7 @@ async fn what_is_not_known_any_more_is_said() {
             server.restart().await.unwrap()
         }
         lines.complains("answer again").await;
-        terminal.keyboard.write_all(b"q").unwrap();
+        terminal.types(b"q");
         assert_eq!(terminal.ended().await, Some(0));
     }
 }
@@ -174,6 +174,15 @@ impl Shown {
         eventually(text, || async { self.screen.lock().unwrap().contains(text).then_some(()) }).await;
     }
 
+    pub(crate) fn types(&mut self, keys: &[u8]) {
+        self.keyboard.write_all(keys).unwrap();
+    }
+
+    pub(crate) fn send(&self, signal: Signal) {
+        let id = self.process.id().unwrap().try_into().unwrap();
+        kill_process(Pid::from_raw(id).unwrap(), signal).unwrap();
+    }
+
     fn is_raw(&self) -> bool {
         !tcgetattr(&self.slave).unwrap().local_modes.contains(LocalModes::ECHO | LocalModes::ICANON)
     }
@@ -203,7 +212,7 @@ async fn it_is_shown_until_the_user_ends_it() {
             let mut terminal = Shown::start(&server, arguments);
             terminal.shows(shown).await;
             assert!(terminal.is_raw());
-            terminal.keyboard.write_all(key).unwrap();
+            terminal.types(key);
             assert_eq!(terminal.ended().await, Some(0), "{key:?}");
         }
     }
@@ -225,6 +234,6 @@ async fn the_terminal_is_restored_after_signals_and_outages() {
     terminal.shows("mutex").await;
     server.kill().await.unwrap();
     terminal.shows("old: ").await;
-    terminal.keyboard.write_all(b"q").unwrap();
+    terminal.types(b"q");
     assert_eq!(terminal.ended().await, Some(0));
 }

@@ -23,6 +23,7 @@ mod doctor;
 mod election;
 mod encrypted;
 mod help;
+mod holding;
 mod live;
 mod looking;
 mod operating;

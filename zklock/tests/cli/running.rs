@@ -1,10 +1,15 @@
 //! `zklock run`: what the command gets and what becomes of its status.
 
+use std::process::Stdio;
+
+use rustix::process::Signal;
+use tokio::process::Command;
 use zk_recipes::Client;
 use zk_recipes::testing::MemoryServer;
 
+use crate::holding::holding;
 use crate::support::{bystander, children, connect, empty_server, ephemerals_below, mutex, queue_of, within};
-use crate::zklock::{Running, UNTIL_TERM, done, zklock};
+use crate::zklock::{Running, UNTIL_TERM, done, json, zklock};
 
 #[tokio::test]
 async fn the_status_of_the_command_is_its_own() {
@@ -210,4 +215,71 @@ async fn a_nested_wait_says_what_is_held_meanwhile() {
     waiting.complains("while an outer zklock holds /outer").await;
     guard.release().await.unwrap();
     assert_eq!(waiting.ended().await.code, Some(0));
+}
+
+#[tokio::test]
+async fn a_script_is_that_of_a_shell() {
+    let server = empty_server().await;
+    for command in ["run", "elect"] {
+        let ended =
+            done(&server, &[command, "/locks/a/", "-c", "echo $ZKLOCK_PATH | tr a-z A-Z; exit 7"]).await;
+        assert_eq!((ended.code, &*ended.output), (Some(7), "/LOCKS/A\n"), "{ended:?}");
+    }
+    for both in [&["-c", "true", "--", "true"][..], &[]] {
+        let ended = done(&server, &[&["run", "/locks/a"], both].concat()).await;
+        assert_eq!(ended.code, Some(122), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_exit_code_of_a_conflict_can_be_given() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let _guard = mutex(&client).acquire().await.unwrap();
+    let options = ["--conflict-exit-code", "0", "--timeout", "0m0s", "/locks/a"];
+    let (holding, _input) = holding(&server, &options);
+    for running in [Running::script(&server, &options, "echo ran"), holding] {
+        let ended = running.ended().await;
+        assert_eq!((ended.code, &*ended.output), (Some(0), ""), "{ended:?}");
+        assert!(ended.errors.contains("cannot acquire /locks/a"), "{ended:?}");
+    }
+}
+
+#[tokio::test]
+async fn others_are_told_a_name() {
+    let server = empty_server().await;
+    let named = Running::script(&server, &["--name", "nightly backup", "/locks/a"], UNTIL_TERM);
+    let by_default = Running::script(&server, &["/locks/b"], UNTIL_TERM);
+    for (mut running, path, name) in [(named, "/locks/a", "nightly backup"), (by_default, "/locks/b", ":sh")]
+    {
+        running.says("started").await;
+        let shown = json(&server, &["show", "--json", path]).await;
+        let program =
+            shown["participants"][0]["program"].as_str().unwrap_or_else(|| panic!("{shown}")).to_owned();
+        assert!(program.ends_with(name), "{program}");
+        running.send(Signal::TERM);
+        assert_eq!(running.ended().await.code, Some(3));
+    }
+}
+
+/// The shell that has started it dies, and does not tell it.
+#[tokio::test]
+async fn it_can_end_with_what_has_started_it() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let command =
+        zklock(&server.connect_string(), &["run", "--die-with-parent", "/locks/a", "-c", UNTIL_TERM]);
+    // Not its last command, which it would become.
+    let mut shell = Command::new("sh");
+    shell.args(["-c", "\"$@\"; exit 1", "sh"]).arg(command.as_std().get_program());
+    shell
+        .args(command.as_std().get_args())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut shell = Running::start(shell);
+    shell.says("started").await;
+    shell.send(Signal::KILL);
+    shell.says("TERM").await;
+    queue_of(&zookeeper, "/locks/a", 0).await;
 }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
-use tokio::process::{Child, ChildStdout, Command};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
 use crate::support::{Server, eventually, within};
@@ -80,6 +80,11 @@ impl Running {
     /// Waits until it has said this on its standard error.
     pub(crate) async fn complains(&self, text: &str) {
         eventually(text, || async { self.said.lock().unwrap().contains(text).then_some(()) }).await;
+    }
+
+    /// Its standard input, if that is a pipe.
+    pub(crate) fn input(&mut self) -> ChildStdin {
+        self.process.stdin.take().unwrap()
     }
 
     pub(crate) fn id(&self) -> u32 {

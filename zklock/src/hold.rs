@@ -1,0 +1,67 @@
+//! `zklock hold`: a lock without a command.
+
+use std::io::IsTerminal;
+use std::pin::pin;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use zk_recipes::Client;
+
+use crate::args::{Connection, Hold};
+use crate::exit::{Failure, LOST, print};
+use crate::nested::Outer;
+use crate::run::{Released, acquired, connected, release};
+use crate::signals::Signals;
+
+pub(crate) async fn hold(connection: &Connection, args: &Hold) -> Result<ExitCode, Failure> {
+    // First of all, so that no signal can end this process while it has a node.
+    let mut signals = Signals::listen()?;
+    connection.say_if_open()?;
+    let client = connected(connection, &args.wanted, &args.path, &mut signals).await?;
+    let done = until_ended(&client, args, connection.patience(), &mut signals).await;
+    client.close().await;
+    done
+}
+
+async fn until_ended(
+    client: &Client,
+    args: &Hold,
+    patience: Duration,
+    signals: &mut Signals,
+) -> Result<ExitCode, Failure> {
+    let path = &args.path;
+    let outer = Outer::read();
+    let mut ended = pin!(input_ended());
+    let guard = tokio::select! {
+        guard = acquired(client, &args.wanted, path, &outer, patience, signals) => guard?,
+        () = &mut ended => {
+            return Err(Failure::other(format!("the standard input ended before the lock {path} was free")));
+        }
+    };
+    print(&format!("{} {}\n", guard.fencing_token(), guard.node_path()))?;
+    let reason = tokio::select! {
+        reason = guard.lost() => Some(reason),
+        _ = signals.ending() => None,
+        () = ended => None,
+    };
+    let lost = |reason| Failure::new(LOST, format!("the lock {path} was lost: {reason}; others may hold it"));
+    if let Some(reason) = reason {
+        return Err(lost(reason));
+    }
+    match release(guard).await {
+        Ok(()) => Ok(ExitCode::SUCCESS),
+        Err(Released::Lost(reason)) => Err(lost(reason)),
+        Err(Released::Unconfirmed(error)) => Err(error.into()),
+    }
+}
+
+/// Waits for the end of the standard input. One that is a terminal belongs to others, too.
+async fn input_ended() {
+    let mut input = tokio::io::stdin();
+    let mut read = [0; 1024];
+    if std::io::stdin().is_terminal() {
+        std::future::pending().await
+    }
+    while input.read(&mut read).await.is_ok_and(|read| read > 0) {}
+}
