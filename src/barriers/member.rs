@@ -43,7 +43,7 @@ impl Member {
     /// Creates the node. See [`EphemeralNode::create`].
     pub(super) async fn create(&mut self) -> Result<CreateOutcome, zk::Error> {
         self.trace.remember(self.node.session());
-        let outcome = self.node.create().await;
+        let outcome = self.node.create(false).await;
         if !matches!(outcome, Ok(CreateOutcome::Created | CreateOutcome::Unknown(_))) {
             self.trace.is_gone = true;
         }

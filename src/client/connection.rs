@@ -1,5 +1,6 @@
 //! One connection of a session, from the end of its handshake to its end.
 
+use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -11,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, SessionState};
 
 use super::serving;
+use super::session::{Combining, Transactions};
 use crate::waker::contained;
 
 /// The connection that requests are made on. A session that reconnects gets another one.
@@ -58,6 +60,14 @@ impl Connection {
 }
 
 impl Server {
+    /// Returns its writes that wait for each other; `None` if it is not served by a task of ours.
+    pub(super) fn combining(&self) -> Option<&Combining> {
+        match self {
+            Self::Own(gate) => Some(&gate.combining),
+            Self::Adopted(_) => None,
+        }
+    }
+
     /// Polls a watch that was set on the connection. Returns `None` if the connection has ended, and the watch with
     /// it: polling it would panic.
     pub(super) fn while_it_lasts<T>(&self, poll: impl FnOnce() -> T) -> Option<T> {
@@ -82,6 +92,7 @@ pub(super) struct Gate {
     is_closed: RwLock<bool>,
     given_up: CancellationToken,
     ended: CancellationToken,
+    combining: Combining,
 }
 
 impl Gate {
@@ -118,6 +129,7 @@ pub(super) struct Service {
     task: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     state: zk::StateWatcher,
     gate: Arc<Gate>,
+    transactions: Transactions,
 }
 
 impl Service {
@@ -130,6 +142,7 @@ impl Service {
     fn end(&mut self) {
         self.gate.close();
         contained(|| self.task = None);
+        contained(|| self.gate.combining.end(mem::take(&mut self.transactions)));
         self.gate.ended.cancel();
     }
 }
@@ -138,7 +151,9 @@ impl Future for Service {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        let is_over = self.task.as_mut().is_none_or(|task| task.as_mut().poll(cx).is_ready());
+        let Self { task, gate, transactions, .. } = &mut *self;
+        let is_over = task.as_mut().is_none_or(|task| task.as_mut().poll(cx).is_ready());
+        gate.combining.poll(transactions, cx);
         if !is_over && self.state.peek_state() == SessionState::SyncConnected {
             return Poll::Pending;
         }
@@ -176,7 +191,12 @@ pub(super) async fn connect(
         tracing::error!("zookeeper-client spawns by other means than spawns-core 1; take version 0.11.2");
         return Err(zk::Error::Unimplemented);
     };
-    let serving = Service { task: Some(task), state: zookeeper.state_watcher(), gate: Arc::default() };
+    let serving = Service {
+        task: Some(task),
+        state: zookeeper.state_watcher(),
+        gate: Arc::default(),
+        transactions: Transactions::default(),
+    };
     Ok((zookeeper, serving))
 }
 

@@ -155,7 +155,8 @@ impl Client {
     /// connect string, but not the namespace. Reads through it see everything that this client has been told, and
     /// so everything written under a lock before that lock was granted to this client.
     ///
-    /// Call this again each time: a handle is good for one connection. After that connection is lost, its requests fail
+    /// Call this again each time: what this client does before the call is sent before what you send on the handle, and
+    /// a handle is good for one connection. After that connection is lost, its requests fail
     /// with [`ConnectionLoss`](zk::Error::ConnectionLoss), even when this client has reconnected, and you must not
     /// await a watch that was set through it: `zookeeper-client` panics. For one-shot watches that outlast a
     /// connection, create a `zookeeper-client` of your own and share its session with this library by

@@ -10,9 +10,9 @@ use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
+use zookeeper_client as zk;
 
 use super::home::Home;
-use super::node::deletes::DeleteTogether;
 use super::session::Session;
 use super::sweeper::{self, Lost, Pauses, needs_another_attempt};
 use crate::waker::alone;
@@ -42,32 +42,19 @@ impl Janitor {
         Self { jobs }
     }
 
-    /// Deletes a node. The first attempt is the transaction, if there is one. Otherwise the first request has been sent
-    /// when this returns: whatever the caller sends next finds the node gone. `until_gone` is dropped when the node is
-    /// gone: for a watch on the node, waiting for its event costs less than removing it.
+    /// Deletes a node. The first attempt is under way already: whatever the caller sends next finds the node gone.
+    /// `until_gone` is dropped when the node is gone: for a watch on the node, waiting for its event costs less than removing
+    /// it.
     pub(crate) fn delete(
         &self,
         session: Arc<Session>,
         path: String,
-        transaction: Option<DeleteTogether>,
+        first: impl Future<Output = Result<(), zk::Error>> + Send + 'static,
         until_gone: impl Send + 'static,
     ) {
-        let sent: BoxFuture<'_, _> = match transaction {
-            Some(transaction) => {
-                let (session, path) = (session.clone(), path.clone());
-                let sent = async move {
-                    match transaction.outcome.await {
-                        Ok(false) => session.delete(&path).await,
-                        deleted => deleted.map(drop),
-                    }
-                };
-                sent.boxed()
-            }
-            None => session.send_delete(&path),
-        };
         let delete = async move {
             let _until_gone = until_gone;
-            let mut outcome = sent.await;
+            let mut outcome = first.await;
             let mut pauses = Pauses::new();
             while needs_another_attempt(&session, &path, outcome) {
                 tokio::time::sleep(pauses.next()).await;

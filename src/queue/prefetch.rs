@@ -40,6 +40,11 @@ impl Prefetching {
         self.vacancy
     }
 
+    /// Whether the queue is listed along with the create.
+    pub(crate) fn lists(&self) -> bool {
+        self.prefetch.list
+    }
+
     /// Watches the parent, if that is asked for.
     pub(crate) fn watch_parent(
         &self,

@@ -8,6 +8,7 @@ mod blocking;
 mod by_key;
 mod cohort;
 mod cohort_in_trouble;
+mod combined;
 mod cost;
 mod deadlocks;
 mod every_lock;

@@ -35,6 +35,8 @@ pub(crate) struct EphemeralNode {
     form: NodeForm,
     state: State,
     watch: Option<OwnWatch>,
+    /// Whether a delete was sent. Another one may find it gone, and so goes alone.
+    is_being_deleted: bool,
     /// Dropped when the node is known to be gone.
     kept: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -121,6 +123,7 @@ impl EphemeralNode {
             form,
             state: State::Unsent,
             watch: None,
+            is_being_deleted: false,
             kept: None,
         }
     }
@@ -158,21 +161,22 @@ impl EphemeralNode {
         }
     }
 
-    /// Creates the node. Its name is the id, the marker and the number. The request is sent at the first poll.
+    /// Creates the node. Its name is the id, the marker and the number. The request is sent at the first poll, or with
+    /// others, if it may wait for them.
     ///
     /// # Errors
     /// The reason why the node does not exist.
     ///
     /// # Cancel safety
     /// The node may exist; dropping `self` removes it.
-    pub(crate) async fn create(&mut self) -> Result<CreateOutcome, zk::Error> {
+    pub(crate) async fn create(&mut self, may_wait: bool) -> Result<CreateOutcome, zk::Error> {
         self.state = State::Unknown;
         let create = self.to_create();
         if !self.client.fits([size::of_write(&create.to_write())]) {
             self.state = State::Gone;
             return Ok(CreateOutcome::TooLarge);
         }
-        let error = match self.session.create(&create).await {
+        let error = match self.session.create(&create, may_wait).await {
             Ok(created) => {
                 self.exists(&created.path, created.czxid);
                 return Ok(CreateOutcome::Created);
@@ -381,6 +385,7 @@ impl EphemeralNode {
         let mut in_doubt = false;
         let mut until_sent = Some(until_sent);
         loop {
+            let may_wait = !std::mem::replace(&mut self.is_being_deleted, true);
             let sent_before = transaction.as_ref().map(|transaction| transaction.before);
             let before = sent_before.unwrap_or_else(|| self.session.before_sending());
             let deleted = match transaction.take() {
@@ -392,7 +397,7 @@ impl EphemeralNode {
                     }
                 }
                 None => {
-                    let deleting = self.session.send_delete(&path);
+                    let deleting = self.session.send_delete(&path, may_wait);
                     drop(until_sent.take());
                     self.client.attempt_one(&self.session, deleting).await
                 }
@@ -439,7 +444,9 @@ impl Drop for EphemeralNode {
             State::Unknown => janitor.sweep(self.session.clone(), self.parent.clone(), &self.id),
             State::Exists { .. } => {
                 let until_gone = (self.watch.take(), self.kept.take());
-                janitor.delete(self.session.clone(), self.path(), None, until_gone);
+                let path = self.path();
+                let sent = self.session.send_delete(&path, !self.is_being_deleted);
+                janitor.delete(self.session.clone(), path, sent, until_gone);
             }
         }
     }
@@ -499,7 +506,7 @@ mod tests {
             let form = NodeForm { marker: "lock-".into(), number: None, data: Some(vec![0; bytes].into()) };
             EphemeralNode::new(&client, session.clone(), &"/a".into(), form)
         };
-        let create = |mut node: EphemeralNode| node.create().now_or_never().unwrap();
+        let create = |mut node: EphemeralNode| node.create(false).now_or_never().unwrap();
         // Without a connection, what is sent is lost.
         assert!(matches!(create(node(1)), Ok(CreateOutcome::Unknown(_))));
         assert!(matches!(create(node(1 << 20)), Ok(CreateOutcome::TooLarge)));

@@ -109,7 +109,7 @@ impl EphemeralNode {
         }
         let existing = nodes.iter_mut().filter(|node| node.name().is_some());
         let deleting = existing.map(|node| {
-            let sent = node.session.send_delete(&node.path());
+            let sent = node.session.send_delete(&node.path(), false);
             async move {
                 match sent.await {
                     Ok(()) | Err(zk::Error::NoNode) => node.state = State::Gone,
@@ -153,8 +153,14 @@ impl EphemeralNode {
         for (mut node, until_sent) in nodes {
             if let Some(transaction) = deletes.of(&node) {
                 let until_gone = (node.watch.take(), node.kept.take());
-                let janitor = node.client.janitor();
-                janitor.delete(node.session.clone(), node.path(), Some(transaction), until_gone);
+                let (session, path) = (node.session.clone(), node.path());
+                let deleting = async move {
+                    match transaction.outcome.await {
+                        Ok(false) => session.delete(&path).await,
+                        deleted => deleted.map(drop),
+                    }
+                };
+                node.client.janitor().delete(node.session.clone(), node.path(), deleting, until_gone);
                 node.state = State::Gone;
             }
             drop(node);

@@ -1,6 +1,7 @@
 //! One ZooKeeper session, and the requests that recipes make on it.
 
 mod adoption;
+mod combining;
 mod confirm;
 mod reads;
 mod tree_watch;
@@ -20,6 +21,7 @@ use tokio::time::timeout;
 use zookeeper_client as zk;
 
 use self::adoption::Adoption;
+pub(super) use self::combining::{Combining, Transactions};
 pub(crate) use self::reads::Read;
 pub(crate) use self::tree_watch::TreeWatch;
 use self::tree_watch::TreeWatches;
@@ -152,7 +154,10 @@ impl Session {
     /// answered.
     pub(super) fn end(&self) {
         // Dropped after the lock is released.
-        let _last = self.connectivity.send_replace(Connectivity::Over);
+        let last = self.connectivity.send_replace(Connectivity::Over);
+        if let Some(combining) = last.usable().ok().and_then(|connection| connection.server.combining()) {
+            combining.flush();
+        }
     }
 
     /// Whether the session is known to be over.
@@ -186,7 +191,7 @@ impl Session {
 
     /// To be passed to [`may_have_sent`](Self::may_have_sent) later.
     pub(crate) fn before_sending(&self) -> BeforeSending {
-        BeforeSending { connection: self.connection(), had_connection: self.connected().is_ok() }
+        BeforeSending { connection: self.connection(), had_connection: self.current().is_ok() }
     }
 
     /// Whether a request that was made since then may have been sent.
@@ -246,13 +251,26 @@ impl Session {
         self.validity.health(is_connected)
     }
 
-    /// Returns the current connection. No request waits for one: of several requests that are sent together, a
-    /// later one could then overtake an earlier one. [`ready`](Self::ready) waits.
+    /// Returns the current connection, for a request that may [wait for others](Self::combine). No request waits for a
+    /// connection: of several requests that are sent together, a later one could then overtake an earlier one.
+    /// [`ready`](Self::ready) waits.
+    ///
+    /// # Errors
+    /// Same as [`Connectivity::usable`].
+    fn current(&self) -> Result<Arc<Connection>, zk::Error> {
+        self.connectivity.borrow().usable().cloned()
+    }
+
+    /// Returns the [current](Self::current) connection, for a request that is made right after: what waits is sent before.
     ///
     /// # Errors
     /// Same as [`Connectivity::usable`].
     fn connected(&self) -> Result<Arc<Connection>, zk::Error> {
-        self.connectivity.borrow().usable().cloned()
+        let connection = self.current()?;
+        if let Some(combining) = connection.server.combining() {
+            combining.flush();
+        }
+        Ok(connection)
     }
 
     /// Returns the current connection, for a request that is made right after.

@@ -7,6 +7,7 @@ use tokio::sync::SemaphorePermit;
 use tokio::time::sleep;
 use zookeeper_client as zk;
 
+use super::super::connection::Connection;
 use super::super::retry::PAUSE;
 use super::watches::Kind;
 use super::{Session, Watcher, lost};
@@ -116,7 +117,16 @@ impl Session {
     }
 
     pub(crate) async fn stat(&self, path: &str) -> Result<Option<zk::Stat>, zk::Error> {
-        self.connected_for(Request::Exists)?.zookeeper.check_stat(path).await.map_err(lost)
+        self.stat_on(&*self.connected()?, path).await
+    }
+
+    pub(super) async fn stat_on(
+        &self,
+        connection: &Connection,
+        path: &str,
+    ) -> Result<Option<zk::Stat>, zk::Error> {
+        self.requests.count(Request::Exists);
+        connection.zookeeper.check_stat(path).await.map_err(lost)
     }
 
     pub(crate) async fn acl(&self, path: &str) -> Result<Vec<zk::Acl>, zk::Error> {

@@ -1,4 +1,5 @@
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -13,12 +14,12 @@ use super::{NewNode, Session};
 #[test]
 fn a_request_without_a_connection_fails_when_it_is_polled_first() {
     let validity = Validity::new(Duration::from_secs(10), Terms::default(), Moment::now(), true);
-    let session = Session::new(1, 1, validity);
+    let session = Arc::new(Session::new(1, 1, validity));
     let node = || NewNode { path: "/a/b".into(), numbered: true, data: b"".into(), acl: Cow::Borrowed(&[]) };
     let check = [Write::Check { path: "/", version: None }];
     let multi = |error: Option<zk::MultiWriteError>| error.map(zk::Error::from);
     let outcomes = [
-        session.create(&node()).now_or_never().map(Result::err),
+        session.create(&node(), false).now_or_never().map(Result::err),
         session.create_together(None, &[node()]).now_or_never().map(Result::err),
         session.commit(&check).now_or_never().map(|committed| multi(committed.err())),
         session.create_persistent("/a", b"", &[]).now_or_never().map(Result::err),

@@ -14,6 +14,7 @@ use super::super::clock::Moment;
 use super::super::connection::{Connection, Server};
 use super::super::signs::Sign;
 use super::super::write::Write;
+use super::combining::{Way, Wish};
 use super::{Session, lost};
 use crate::failure::Failure;
 use crate::meters::Request;
@@ -38,6 +39,12 @@ pub(crate) struct Created {
 }
 
 impl NewNode<'_> {
+    fn to_owned(&self) -> NewNode<'static> {
+        let Self { path, numbered, data, acl } = self;
+        let (data, acl) = (Cow::Owned(data.to_vec()), Cow::Owned(acl.to_vec()));
+        NewNode { path: path.clone(), numbered: *numbered, data, acl }
+    }
+
     /// Returns the operation that creates the node in a transaction.
     pub(crate) fn to_write(&self) -> Write<'_> {
         Write::Create { path: &self.path, data: &self.data, mode: self.mode(), acl: &self.acl }
@@ -49,11 +56,32 @@ impl NewNode<'_> {
 }
 
 impl Session {
-    /// Creates an ephemeral node.
-    pub(crate) async fn create(&self, node: &NewNode<'_>) -> Result<Created, zk::Error> {
+    /// Creates an ephemeral node: in a transaction with others, if it may wait for them.
+    pub(crate) async fn create(
+        self: &Arc<Self>,
+        node: &NewNode<'_>,
+        may_wait: bool,
+    ) -> Result<Created, zk::Error> {
+        if !may_wait {
+            return self.create_on(&*self.connected()?, node).await;
+        }
+        let connection = self.current()?;
+        match self.combine(&connection, || Wish::Create(node.to_owned()))? {
+            Way::Alone(_under_way) => self.create_on(&connection, node).await,
+            Way::Waits(reply) => {
+                reply.await.ok().and_then(Result::transpose).unwrap_or(Err(zk::Error::ConnectionLoss))
+            }
+        }
+    }
+
+    pub(super) async fn create_on(
+        &self,
+        connection: &Connection,
+        node: &NewNode<'_>,
+    ) -> Result<Created, zk::Error> {
         let seen_on = self.connection();
-        let (connection, stat, sequence) =
-            self.create_as(node.mode(), &node.path, &node.data, &node.acl).await?;
+        let (stat, sequence) =
+            self.create_as(connection, node.mode(), &node.path, &node.data, &node.acl).await?;
         let path = if node.numbered { format!("{}{sequence}", node.path) } else { node.path.clone() };
         self.own(&connection.zookeeper, &path, &stat, seen_on)?;
         Ok(Created { path, czxid: Some(stat.czxid) })
@@ -113,7 +141,7 @@ impl Session {
     }
 
     /// Returns what a transaction has created, by its result and by what was read behind it.
-    fn created(&self, path: String, told: &zk::Stat, read: Option<&zk::Stat>) -> Created {
+    pub(super) fn created(&self, path: String, told: &zk::Stat, read: Option<&zk::Stat>) -> Created {
         let is_told = !told.is_invalid();
         self.tells_no_dates.store(!is_told, Ordering::Relaxed);
         Created { path, czxid: if is_told { Some(told) } else { read }.map(|stat| stat.czxid) }
@@ -181,30 +209,31 @@ impl Session {
         data: &[u8],
         acl: &[Acl],
     ) -> Result<zk::Stat, zk::Error> {
-        self.create_as(CreateMode::Persistent, path, data, acl).await.map(|(_, stat, _)| stat)
+        let connection = self.connected()?;
+        self.create_as(&connection, CreateMode::Persistent, path, data, acl).await.map(|(stat, _)| stat)
     }
 
     /// Creates a container node without data. Succeeds if the node already exists.
     pub(crate) async fn create_container(&self, path: &str, acl: &[Acl]) -> Result<(), zk::Error> {
-        match self.create_as(CreateMode::Container, path, &[], acl).await {
+        let connection = self.connected()?;
+        match self.create_as(&connection, CreateMode::Container, path, &[], acl).await {
             Ok(_) | Err(zk::Error::NodeExists) => Ok(()),
             Err(error) => Err(error),
         }
     }
 
-    /// Creates a node. Returns also the connection on which that was done.
     async fn create_as(
         &self,
+        connection: &Connection,
         mode: CreateMode,
         path: &str,
         data: &[u8],
         acl: &[Acl],
-    ) -> Result<(Arc<Connection>, zk::Stat, zk::CreateSequence), zk::Error> {
-        let connection = self.connected_for(Request::Create)?;
+    ) -> Result<(zk::Stat, zk::CreateSequence), zk::Error> {
+        self.requests.count(Request::Create);
         let sent = Moment::now();
         let creating = connection.zookeeper.create(path, data, &mode.with_acls(Acls::new(acl)));
-        let (stat, sequence) = self.written(&connection.server, sent, creating).await?;
-        Ok((connection, stat, sequence))
+        self.written(&connection.server, sent, creating).await
     }
 
     /// Replaces the data of a node if it has that version; `None` matches every version.
@@ -220,8 +249,12 @@ impl Session {
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), zk::Error> {
-        let connection = self.connected_for(Request::Delete)?;
+        self.delete_on(&*self.connected()?, path).await
+    }
+
+    pub(super) async fn delete_on(&self, connection: &Connection, path: &str) -> Result<(), zk::Error> {
         self.disown(path);
+        self.requests.count(Request::Delete);
         let sent = Moment::now();
         self.written(&connection.server, sent, connection.zookeeper.delete(path, None)).await
     }
@@ -235,25 +268,45 @@ impl Session {
         deleted.inspect(|()| self.disown(path))
     }
 
-    /// Sends a delete before it returns, or as soon as there is a connection. The future yields the reply.
+    /// Sends a delete before it returns, or as soon as there is a connection; or with others, if it may [wait for
+    /// them](Self::combine). The future yields the reply.
     pub(crate) fn send_delete(
         self: &Arc<Self>,
         path: &str,
+        may_wait: bool,
     ) -> Pin<Box<dyn Future<Output = Result<(), zk::Error>> + Send + Sync>> {
         let session = self.clone();
-        let Ok(connection) = self.connected() else {
-            let path = path.to_owned();
-            return Box::pin(async move {
-                session.ready().await;
-                session.delete(&path).await
-            });
-        };
-        self.disown(path);
-        self.requests.count(Request::Delete);
-        let sent = Moment::now();
-        let deleting = connection.zookeeper.delete(path, None);
-        let server = connection.server.clone();
-        Box::pin(async move { session.written(&server, sent, deleting).await })
+        let connection = if may_wait { self.current() } else { self.connected() };
+        let way = connection.and_then(|connection| {
+            let way = match may_wait {
+                true => self.combine(&connection, || Wish::Delete(path.to_owned()))?,
+                false => Way::Alone(None),
+            };
+            Ok((connection, way))
+        });
+        match way {
+            Ok((connection, Way::Alone(under_way))) => {
+                self.disown(path);
+                self.requests.count(Request::Delete);
+                let sent = Moment::now();
+                let deleting = connection.zookeeper.delete(path, None);
+                let server = connection.server.clone();
+                Box::pin(async move {
+                    let _under_way = under_way;
+                    session.written(&server, sent, deleting).await
+                })
+            }
+            Ok((_, Way::Waits(reply))) => {
+                Box::pin(async move { reply.await.unwrap_or(Err(zk::Error::ConnectionLoss)).map(drop) })
+            }
+            Err(_) => {
+                let path = path.to_owned();
+                Box::pin(async move {
+                    session.ready().await;
+                    session.delete(&path).await
+                })
+            }
+        }
     }
 
     /// Sends a transaction that deletes nodes before it returns, or as soon as there is a connection. The future yields

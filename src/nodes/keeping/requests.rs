@@ -320,7 +320,7 @@ impl Keeper {
                 Some(session.create_persistent(&path, &data, &acl).await?.czxid)
             } else {
                 let node = NewNode { path: path.clone(), numbered: false, data, acl };
-                session.create(&node).await?.czxid
+                session.create(&node, false).await?.czxid
             };
             let data = Data::Of(wanted.generation);
             Ok(czxid.map(|czxid| Known { czxid, version: 0, data }))
@@ -403,7 +403,7 @@ impl Keeper {
             None => self.new_node(session, wanted),
         };
         self.may_exist = true;
-        let created = self.client.attempt_one(session, node.create()).await;
+        let created = self.client.attempt_one(session, node.create(false)).await;
         match created {
             Ok(CreateOutcome::Created) => Ok(self.named(node, Some(wanted.generation))),
             Ok(CreateOutcome::ParentMissing) if self.creates_parents => self.make_parents(session).await,

@@ -92,7 +92,7 @@ impl Place {
 
     /// Fetches the transaction that created our node, where the servers do not tell it along with the create. Forgets a
     /// node that is gone already. Returns an event if there was no answer.
-    async fn date_own(&mut self) -> Result<Option<Event>> {
+    pub(super) async fn date_own(&mut self) -> Result<Option<Event>> {
         let Some(node) = self.node.as_mut().filter(|node| node.czxid().is_none()) else { return Ok(None) };
         let session = node.session().clone();
         match self.internals.client().attempt_one(&session, node.date()).await {

@@ -41,10 +41,12 @@ impl Place {
         let Some(node) = &mut self.node else { return Ok(Event::Start) };
         let along = Prefetching::of(internals, &self.local);
         self.entry.sent(along.vacancy());
+        // A list would send it at once; and one that is refused, for want of the queue, holds the others up.
+        let may_wait = !along.lists() && internals.is_used();
         // `join3` polls in this order, and the first poll sends: the list already shows our node.
         let create = async {
             self.caller.sends();
-            node.create().await
+            node.create(may_wait).await
         };
         let asked = join3(along.watch_parent(), create, along.list());
         let (watched, outcome, listed) = internals.client().attempt(&session, asked).await.unwrap_or((
@@ -63,6 +65,9 @@ impl Place {
                 self.learn(forecast, false);
                 let (children, at) = along.learn(watched, listed);
                 internals.ensure_no_semaphore(&session, children.as_deref().unwrap_or_default()).await?;
+                if let Some(in_doubt) = self.date_own().await? {
+                    return Ok(in_doubt);
+                }
                 Ok(self.created(children, at))
             }
         }

@@ -713,3 +713,27 @@ async fn a_barrier_that_opens_during_an_outage_is_not_known_to_be_closed(stage: 
     assert!(!timeout(TIME, waiting).await.unwrap().unwrap().unwrap());
     others.remove().await.unwrap();
 }
+
+/// A leader that is cut off answers what it is asked, while the others elect anew.
+#[history]
+async fn a_leader_that_was_replaced_lets_no_one_through(stage: Stage) {
+    let (servers, address) = super::known_in_time::ensemble(6, 20);
+    let [one, other, ..] = stage.machines() else { panic!("two machines") };
+    let leader = servers.leader().unwrap();
+    let far = keep(one.connect(one.builder().session_timeout(secs(60)), &address(leader)).await);
+    let barrier = Barrier::new(&far, "/barriers/b").unwrap();
+    assert!(!within(barrier.is_set()).await.unwrap());
+    let others = [0, 1, 2].into_iter().filter(|server| *server != leader).collect::<Vec<_>>();
+    servers.partition(&[&[leader], &others]);
+    for server in &others {
+        servers.stop(*server);
+        servers.start(*server);
+    }
+    let near = keep(other.connect(other.builder(), &address(others[0])).await);
+    within(Barrier::new(&near, "/barriers/b").unwrap().set()).await.unwrap();
+    let looks = async { (barrier.is_set().await, barrier.wait_within(BRIEF).await) };
+    let Ok((is_set, is_open)) = timeout(secs(5), looks).await else { return servers.heal() };
+    assert!(is_set.unwrap_or(true), "it is set");
+    assert!(!is_open.unwrap_or(false), "and closed");
+    servers.heal();
+}

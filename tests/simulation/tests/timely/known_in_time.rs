@@ -101,7 +101,7 @@ async fn reader(server: String) -> zk::Client {
 }
 
 /// Three servers, at addresses of their own.
-fn ensemble(network: u8, sync_limit: u32) -> (MemoryEnsemble, impl Fn(usize) -> String) {
+pub(super) fn ensemble(network: u8, sync_limit: u32) -> (MemoryEnsemble, impl Fn(usize) -> String) {
     let servers = MemoryEnsemble::builder().tick_time(TICK).sync_limit(sync_limit).start().unwrap();
     let address = move |server: usize| format!("10.{network}.0.{server}:2181");
     for server in 0..3 {

@@ -18,6 +18,7 @@ mod caches;
 mod closing;
 mod cohort;
 mod cohort_in_trouble;
+mod combined;
 mod connections;
 mod crowds;
 mod deadlines;

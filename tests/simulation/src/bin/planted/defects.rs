@@ -12,6 +12,7 @@ pub(crate) struct Defect {
 }
 
 const SIGNS: &str = "src/client/signs.rs";
+const COMBINING: &str = "src/client/session/combining.rs";
 const CONTENDER: &str = "src/queue/pure/contender/mod.rs";
 const KNOWLEDGE: &str = "src/queue/pure/local_queue/knowledge.rs";
 const LOCAL_QUEUE: &str = "src/queue/pure/local_queue/mod.rs";
@@ -150,6 +151,34 @@ pub(crate) const DEFECTS: &[Defect] = &[
         file: "src/queue/shared_local_queue.rs",
         place: "let woken = self.state.lock().local.leave(rank);\n        for wake in woken {\n            [[wake.notify_one();]]",
         broken: "wake.notify_waiters();",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "combined-replies-are-mixed-up",
+        file: COMBINING,
+        place: ".zip([[replies]])",
+        broken: "{ let mut mixed = replies; mixed.reverse(); mixed }",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "combined-creates-share-a-token",
+        file: COMBINING,
+        place: "(is_full || [[taken.iter().any(has_queue)]])",
+        broken: "false",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "combined-writes-are-all-refused",
+        file: COMBINING,
+        place: "let is_refused = [[Failure::of(&error) == Failure::Refused]];",
+        broken: "false",
+        arguments: LOCKS,
+    },
+    Defect {
+        name: "writes-that-wait-outlive-their-connection",
+        file: COMBINING,
+        place: "[[drop(unsent)]];",
+        broken: "std::mem::forget(unsent)",
         arguments: LOCKS,
     },
     Defect {
