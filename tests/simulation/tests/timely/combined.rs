@@ -148,6 +148,27 @@ async fn a_transaction_that_is_lost_is_settled_for_each(stage: Stage) {
     }
 }
 
+/// As good as all have been sent by then, and some a moment ago.
+#[history]
+async fn a_connection_that_ends_while_some_wait_keeps_no_one_waiting(stage: Stage) {
+    let (proxy, client) = stage.far(session).await;
+    let locks = used(&client).await;
+    for polls in 0..8 {
+        proxy.set_traffic(Traffic::black_hole_to_client());
+        let mut waiting = Vec::new();
+        for lock in &locks {
+            waiting.push(acquiring(lock));
+            for _ in 0..polls {
+                yield_now().await;
+            }
+        }
+        proxy.set_traffic(Traffic::pass());
+        proxy.cut();
+        let guards = timeout(SOON, all_hold(stage.servers(), waiting)).await.expect("they are told");
+        release(guards).await;
+    }
+}
+
 #[history]
 async fn callers_that_go_while_they_wait_leave_nothing(stage: Stage) {
     let client = stage.connect(0, session).await;

@@ -175,13 +175,6 @@ pub(crate) const DEFECTS: &[Defect] = &[
         arguments: LOCKS,
     },
     Defect {
-        name: "writes-that-wait-outlive-their-connection",
-        file: COMBINING,
-        place: "[[drop(unsent)]];",
-        broken: "std::mem::forget(unsent)",
-        arguments: LOCKS,
-    },
-    Defect {
         name: "stands-though-not-eligible",
         file: "src/leader/candidate.rs",
         place: "if [[!self.eligibility.get() && !self.is_closing()]] {",
