@@ -2,6 +2,24 @@
 
 use super::*;
 
+/// Waits until the server has answered what a client sends with two lists: its place at the gate, and what leases there are.
+async fn gate_and_leases_are_listed(proxy: &FaultProxy, replies: usize) {
+    let mut requests = Vec::new();
+    until("the gate and the leases are listed", || {
+        requests.extend(proxy.take_requests());
+        let lists = requests.iter().filter(|request| **request == Request::GetChildren).count();
+        lists == 2 && proxy.replies_seen() >= replies + requests.len()
+    })
+    .await;
+}
+
+/// Nothing is to be answered any more on the connection of a client. Returns how many replies there were.
+async fn all_is_answered(proxy: &FaultProxy, client: &Client) -> usize {
+    client.zookeeper().await.unwrap().check_stat("/").await.unwrap();
+    proxy.take_requests();
+    proxy.replies_seen()
+}
+
 /// Between its look at what is free and its leases, another has passed the gate.
 #[tokio::test]
 async fn without_a_place_at_the_gate_no_permit_is_taken() {
@@ -9,15 +27,15 @@ async fn without_a_place_at_the_gate_no_permit_is_taken() {
     // Long enough for its connection to outlast the silence.
     let patient = Client::builder().session_timeout(secs(30));
     let patient = patient.connect(&proxy.connect_string()).await.unwrap();
-    let semaphores = [patient, connect(&server).await].map(|c| semaphore(&c, 1));
-    let [evicted, other] = &semaphores;
+    let evicted = semaphore(&patient, 1);
+    let other = semaphore(&connect(&server).await, 1);
     evicted.acquire().await.unwrap().release().await.unwrap();
     leases_out(&zookeeper, "", 0).await;
-    proxy.take_requests();
-    let replies = proxy.replies_seen();
+    // The delete of its place at the gate was not waited for.
+    let replies = all_is_answered(&proxy, &patient).await;
     proxy.set_traffic(Traffic::black_hole_to_client());
-    let waiter = acquire_in_task(evicted, 1);
-    until("the server has let it in", || proxy.replies_seen() >= replies + 3).await;
+    let waiter = acquire_in_task(&evicted, 1);
+    gate_and_leases_are_listed(&proxy, replies).await;
     let place = queue_of(&zookeeper, GATE, 1).await.remove(0);
     zookeeper.delete(&format!("{GATE}/{place}"), None).await.unwrap();
     let guard = within(other.acquire()).await.unwrap();
@@ -43,10 +61,10 @@ async fn past_the_last_number_the_count_is_not_exceeded_either() {
     leases_out(&zookeeper, "", 0).await;
     let other = format!("{GATE}/_c_other-lock-2147483647");
     zookeeper.create(&other, b"", &anyone(CreateMode::Ephemeral)).await.unwrap();
-    let replies = proxy.replies_seen();
+    let replies = all_is_answered(&proxy, &client).await;
     proxy.set_traffic(Traffic::black_hole_to_client());
     let waiter = acquire_in_task(&semaphore, 1);
-    until("the gate and the leases are listed", || proxy.replies_seen() >= replies + 3).await;
+    gate_and_leases_are_listed(&proxy, replies).await;
     // The other takes the permit and is gone before anybody asks when it came to the gate.
     let lease = format!("{LEASES}/_c_other-lease-0000000000");
     zookeeper.create(&lease, b"", &anyone(CreateMode::Ephemeral)).await.unwrap();
