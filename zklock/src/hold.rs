@@ -11,17 +11,14 @@ use zk_recipes::Client;
 use crate::args::{Connection, Hold};
 use crate::exit::{Failure, LOST, print};
 use crate::nested::Outer;
-use crate::run::{Released, acquired, connected, release};
+use crate::run::{Released, acquired, release, with_client};
 use crate::signals::Signals;
 
 pub(crate) async fn hold(connection: &Connection, args: &Hold) -> Result<ExitCode, Failure> {
-    // First of all, so that no signal can end this process while it has a node.
-    let mut signals = Signals::listen()?;
-    connection.say_if_open()?;
-    let client = connected(connection, &args.wanted, &args.path, &mut signals).await?;
-    let done = until_ended(&client, args, connection.patience(), &mut signals).await;
-    client.close().await;
-    done
+    with_client(connection, &args.wanted, &args.path, async |client, signals| {
+        until_ended(client, args, connection.patience(), signals).await
+    })
+    .await
 }
 
 async fn until_ended(

@@ -17,12 +17,29 @@ use crate::signals::Signals;
 use crate::waiting;
 
 pub(crate) async fn run(connection: &Connection, args: &Run) -> Result<ExitCode, Failure> {
+    let path = &args.supervised.path;
+    with_client(connection, &args.wanted, path, async |client, signals| {
+        under_lock(client, args, connection.patience(), signals).await
+    })
+    .await
+}
+
+/// Does something with a client that is for a lock as it is wanted.
+pub(crate) async fn with_client(
+    connection: &Connection,
+    wanted: &Wanted,
+    path: &str,
+    work: impl AsyncFnOnce(&Client, &mut Signals) -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
     // First of all, so that no signal can end this process while it has a node.
     let mut signals = Signals::listen()?;
-    let path = &args.supervised.path;
     connection.say_if_open()?;
-    let client = connected(connection, &args.wanted, path, &mut signals).await?;
-    let done = under_lock(&client, args, connection.patience(), &mut signals).await;
+    let client = match wanted.timeout {
+        // One limit for all: it counts from now.
+        Some(limit) if !limit.is_zero() => connection.connect_lazily()?,
+        _ => signals.unless_told_to_end(&format!("the lock {path}"), connection.connect()).await??,
+    };
+    let done = work(&client, &mut signals).await;
     // Signals are still caught: none of them leaves a node behind.
     client.close().await;
     done
@@ -118,19 +135,6 @@ pub(crate) async fn acquired(
             ),
         )
     })
-}
-
-/// Connects for a lock as it is wanted. One limit for all: it counts from now.
-pub(crate) async fn connected(
-    connection: &Connection,
-    wanted: &Wanted,
-    path: &str,
-    signals: &mut Signals,
-) -> Result<Client, Failure> {
-    match wanted.timeout {
-        Some(limit) if !limit.is_zero() => connection.connect_lazily(),
-        _ => signals.unless_told_to_end(&format!("the lock {path}"), connection.connect()).await?,
-    }
 }
 
 /// Waits until there has been no connection for this long.

@@ -145,7 +145,7 @@ impl Session {
     }
 
     /// Carries out writes in one transaction, or each by itself if there is but one. They are sent at the first poll. If
-    /// one of them is refused, none was done, and none is to be blamed: they are sent again, each by itself.
+    /// one of them is refused, none was done, and the others may be the reason: they are sent again, each by itself.
     async fn carry_out(
         self: Arc<Self>,
         connection: Arc<Connection>,

@@ -148,9 +148,8 @@ async fn a_transaction_that_is_lost_is_settled_for_each(stage: Stage) {
     }
 }
 
-/// As good as all have been sent by then, and some a moment ago.
 #[history]
-async fn a_connection_that_ends_while_some_wait_keeps_no_one_waiting(stage: Stage) {
+async fn a_connection_that_ends_under_transactions_keeps_no_one_waiting(stage: Stage) {
     let (proxy, client) = stage.far(session).await;
     let locks = used(&client).await;
     for polls in 0..8 {
