@@ -20,7 +20,6 @@ mod testing;
 /// What most tests of locks and clients begin with.
 mod prelude {
     pub(crate) use std::fmt::Debug;
-    pub(crate) use std::pin::pin;
     pub(crate) use std::time::Instant;
 
     pub(crate) use futures_util::FutureExt;

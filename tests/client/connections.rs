@@ -1,7 +1,6 @@
 //! Connections of a session that come and go, on threads of their own.
 
 use crate::prelude::*;
-use tokio::runtime::{Builder, Handle};
 
 async fn becomes(client: &Client, wanted: impl Fn(ConnectionState) -> bool) -> ConnectionState {
     let mut state = client.watch_connection();
@@ -95,71 +94,4 @@ async fn a_shorter_session_timeout_is_heard_of() {
     proxy.set_traffic(Traffic::black_hole());
     let _rival = within(waiting).await.unwrap().unwrap();
     assert!(!guard.is_valid(), "two holders");
-}
-
-// --- How it ends ---
-
-/// A node that stays at the servers when the client has closed would be in the way until the session has expired.
-async fn assert_nothing_held(zookeeper: &zk::Client, path: &str) {
-    zookeeper.sync("/").await.unwrap();
-    assert_eq!(ephemerals_below(zookeeper, path).await, []);
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_future_that_nobody_polls_does_not_keep_a_session_from_being_closed() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let client = connect(&server).await;
-    let lock = mutex(&client);
-    lock.acquire().await.unwrap().release().await.unwrap();
-    let held = InterProcessMutex::new(&client, "/locks/b").unwrap().acquire().await.unwrap();
-    let mut acquiring = Box::pin(lock.acquire());
-    // As `select!` does, with something else that is ready.
-    assert!((&mut acquiring).now_or_never().is_none());
-    client.close().await;
-    assert_nothing_held(&zookeeper, "/locks").await;
-    assert!(!held.is_valid());
-    assert_eq!(acquiring.await.unwrap_err(), zk_recipes::Error::Closed);
-}
-
-#[test]
-fn no_runtime_that_ends_during_cuts_leaves_anybody_waiting() {
-    let outer = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let (server, proxy) = outer.block_on(async {
-        let (server, proxy, _) = server_with_proxy().await;
-        (server, proxy)
-    });
-    for round in 0..30 {
-        let inner = Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-        let lock = |client: &Client| InterProcessMutex::new(client, &format!("/locks/{round}")).unwrap();
-        let (client, guard) = inner.block_on(async {
-            let builder = Client::builder().runtime(Handle::current());
-            let client = builder.connect(&proxy.connect_string()).await.unwrap();
-            let guard = lock(&client).acquire().await.unwrap();
-            (client, guard)
-        });
-        let waiting = lock(&client);
-        let waiting = outer.spawn(async move { waiting.owned_by(&Owner::new()).acquire().await.map(drop) });
-        let mut state = guard.watch_state();
-        std::thread::sleep(Duration::from_micros(fastrand::u64(0..30_000)));
-        if round % 3 > 0 {
-            proxy.cut();
-        }
-        std::thread::sleep(Duration::from_micros(fastrand::u64(0..10_000)));
-        if fastrand::bool() {
-            drop(inner);
-        } else {
-            inner.shutdown_background();
-        }
-        outer.block_on(async {
-            assert_eq!(within(waiting).await.unwrap(), Err(zk_recipes::Error::Closed));
-            within(guard.lost()).await;
-            assert!(!guard.is_valid());
-            let _ = within(guard.release()).await;
-            // It is lost, or nobody tells any more.
-            let _ = within(state.wait_for(|state| state.is_lost())).await;
-            within(client.close()).await;
-        });
-    }
-    outer.block_on(async move { drop((server, proxy)) });
 }

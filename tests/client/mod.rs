@@ -3,9 +3,6 @@
 mod basics;
 mod connections;
 mod debug;
-mod ensembles;
-mod forgotten;
-mod replaced;
 mod requests;
 mod rights;
 mod told;

@@ -83,24 +83,6 @@ async fn an_adopted_session_is_valid_from_its_first_answer() {
 }
 
 #[tokio::test]
-async fn a_release_lets_the_next_in_the_line_in_before_the_server_answers() {
-    let (server, proxy, mutex, _) = observed().await;
-    visit(&mutex, 2).await;
-    let holder = mutex.acquire().await.unwrap();
-    let waiter = acquire_in_task(&mutex);
-    watches_of(&server, 1).await;
-    // In the session's order, the client hears that it watches before this answer.
-    mutex.participants().await.unwrap();
-    proxy.set_traffic(Traffic::black_hole());
-    let releasing = tokio::spawn(holder.release());
-    let guard = within(waiter).await.unwrap().unwrap();
-    assert!(guard.is_valid() && !releasing.is_finished());
-    proxy.set_traffic(Traffic::pass());
-    within(releasing).await.unwrap().unwrap();
-    guard.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn what_a_lock_object_watches_ends_with_it() {
     let (server, _proxy, mutex, _) = observed().await;
     visit(&mutex, 3).await;

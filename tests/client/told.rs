@@ -2,8 +2,6 @@
 
 use crate::prelude::*;
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 use std::sync::Mutex;
 
 /// What was told, by the names of the methods.
@@ -69,43 +67,6 @@ async fn leads(state: &Watch<LeaderState>, token: i64) -> i64 {
         _ => None,
     };
     eventually("it leads", || async { leads(&state.get()) }).await
-}
-
-/// The methods by which something is watched, as `Type::method`.
-fn methods(folder: &Path, names: &mut Vec<String>) {
-    for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
-        if entry.is_dir() {
-            methods(&entry, names);
-            continue;
-        }
-        let text = fs::read_to_string(&entry).unwrap();
-        let (mut of, mut by) = ("", "");
-        let mut lines = text.lines().map(str::trim_start);
-        while let Some(line) = lines.next() {
-            by = line.strip_prefix("macro_rules! ").map_or(by, |rest| rest.split(' ').next().unwrap());
-            if let Some(rest) = line.strip_prefix("impl") {
-                let rest = if rest.starts_with('<') { rest.split_once("> ").unwrap().1 } else { rest };
-                of = rest.trim().split(['<', ' ']).next().unwrap();
-            }
-            let is_number = line.ends_with("-> usize {");
-            let Some(rest) = line.strip_prefix("pub fn watch").filter(|_| !is_number) else { continue };
-            let method = format!("watch{}", rest.split('(').next().unwrap());
-            if entry.starts_with("src/blocking") {
-                assert_eq!(lines.next().unwrap(), format!("self.inner.{method}()"), "{of}");
-            } else if of == "$name" {
-                names.extend(made_by(by, folder).iter().map(|of| format!("{of}::{method}")));
-            } else {
-                names.push(format!("{of}::{method}"));
-            }
-        }
-    }
-}
-
-/// The types in a folder that have their methods by this macro.
-fn made_by(by: &str, folder: &Path) -> Vec<String> {
-    let files = fs::read_dir(folder).unwrap().map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap());
-    let call = format!("{by}!(");
-    files.filter_map(|text| Some(text.split_once(&call)?.1.split([',', ')']).next()?.to_owned())).collect()
 }
 
 #[tokio::test]
@@ -253,10 +214,6 @@ async fn no_watcher_is_told_the_same_twice() {
 
     told.assert_once();
     assert!(told.0.lock().unwrap().values().all(|states| states.len() > 1), "each was driven");
-    let mut names = Vec::new();
-    methods(Path::new("src"), &mut names);
-    names.sort();
-    assert_eq!(names, told.0.lock().unwrap().keys().copied().collect::<Vec<_>>(), "each is tested");
 }
 
 /// Although it is met with again and again.

@@ -35,7 +35,7 @@ impl Stage {
     async fn set_on(generation: Generation, server: ServerBuilder) -> Self {
         let peers = Peers::of(generation);
         let server = server.class_path(&peers.class_path).start().await.unwrap();
-        let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+        let zookeeper = bystander_of(&server.connect_string()).await;
         Self { peers, server, zookeeper }
     }
 

@@ -3,7 +3,6 @@
 mod clocks;
 #[allow(dead_code, reason = "the simulation uses the rest")]
 mod fleet;
-mod probes;
 mod runs;
 
 use self::fleet::*;

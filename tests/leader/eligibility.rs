@@ -32,11 +32,23 @@ async fn who_is_not_eligible_does_not_stand() {
     eligible.send_replace(true);
     within(latch.await_leadership()).await.unwrap();
     assert_eq!(latch.health().role, LeaderRole::Leader);
+    // The last value of a dropped sender stays: it also stands again.
+    drop(eligible);
+    let term = latch.leadership().unwrap();
+    term.resign().await.unwrap();
+    let next = within(latch.await_leadership()).await.unwrap();
+    assert!(next.fencing_token() > term.fencing_token());
     latch.close(CloseMode::Silent).await.unwrap();
     becomes(&latch, LeaderRole::Closed).await;
+    let eligible = watch::Sender::new(true);
+    let out = self::latch(&client, &eligible);
+    becomes(&out, LeaderRole::Leader).await;
+    eligible.send_replace(false);
+    drop(eligible);
+    becomes(&out, LeaderRole::Ineligible).await;
 
     // A closed client is closed, whatever comes.
-    eligible.send_replace(false);
+    let eligible = watch::Sender::new(false);
     let late = self::latch(&client, &eligible);
     within(client.close()).await;
     eligible.send_replace(true);
@@ -81,25 +93,4 @@ async fn a_leader_that_is_not_eligible_any_more_resigns() {
     assert_eq!(within(tells.recv()).await, Some("leads"));
     selector.close().await.unwrap();
     other.close().await.unwrap();
-}
-
-#[tokio::test]
-async fn the_last_value_of_a_dropped_sender_stays() {
-    let (_server, [client]) = server_and_clients().await;
-    for last in [true, false] {
-        let eligible = watch::Sender::new(!last);
-        let latch = latch(&client, &eligible);
-        becomes(&latch, if last { LeaderRole::Ineligible } else { LeaderRole::Leader }).await;
-        eligible.send_replace(last);
-        drop(eligible);
-        becomes(&latch, if last { LeaderRole::Leader } else { LeaderRole::Ineligible }).await;
-        if last {
-            // It also stands again.
-            let term = latch.leadership().unwrap();
-            term.resign().await.unwrap();
-            let next = within(latch.await_leadership()).await.unwrap();
-            assert!(next.fencing_token() > term.fencing_token());
-        }
-        within(latch.close(CloseMode::Silent)).await.unwrap();
-    }
 }

@@ -2,7 +2,6 @@
 
 mod elections;
 mod eligibility;
-mod failing;
 mod trouble;
 
 use crate::recipes::stage::*;

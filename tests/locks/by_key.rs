@@ -147,31 +147,6 @@ async fn several_keys_are_locked_at_once_and_asked_for_by_their_paths() {
 }
 
 #[tokio::test]
-async fn what_is_known_of_a_queue_is_kept_for_as_long_as_it_is_held() {
-    let (server, proxy, _) = server_with_proxy().await;
-    let builder = Client::builder().session_timeout(secs(60)).drop_timeout(Duration::ZERO);
-    let client = builder.connect(&proxy.connect_string()).await.unwrap();
-    let locks = locks(&client);
-    proxy.take_requests();
-    let guard = held(&locks, "a", &Owner::new()).await;
-    use Request::{Create, Exists, GetChildren, Multi};
-    let mut first_of_all = proxy.take_requests();
-    // Old servers do not tell along with a transaction when its nodes were created.
-    first_of_all.retain(|request| *request != Exists);
-    assert_eq!(first_of_all, [Create, GetChildren, Create, Create, Multi], "its parents are made in between");
-    let waiter = {
-        let locks = locks.clone();
-        tokio::spawn(async move { held(&locks, "a", &Owner::new()).await })
-    };
-    watches_of(&server, 1).await;
-    // It watches only itself: by its own client it hears of the holder, of whom there is only the guard.
-    let requests = proxy.take_requests();
-    assert_eq!(requests.iter().filter(|request| **request == Request::GetData).count(), 1, "{requests:?}");
-    drop(guard);
-    drop(within(waiter).await.unwrap());
-}
-
-#[tokio::test]
 async fn an_owner_that_waits_enters_when_it_comes_to_hold_elsewhere() {
     let (sandbox, [client]) = sandbox_with_clients().await;
     let locks = locks(&client);
@@ -192,23 +167,4 @@ async fn an_owner_that_waits_enters_when_it_comes_to_hold_elsewhere() {
     assert_eq!(guards[0].node_path(), guards[1].node_path());
     drop(guards);
     sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn used_keys_leave_no_watch_behind() {
-    // Their nodes stay: a watch on one would end with it.
-    let server = empty_server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
-    let locks = locks(&client);
-    for key in 0..20 {
-        let mutex = locks.mutex(key).unwrap();
-        // The second time the path is watched, for as long as the client has a use for the queue.
-        visit(&mutex.owned_by(&Owner::new()), 2).await;
-        let guard = held(&locks, key, &Owner::new()).await;
-        drop(mutex);
-        tokio::join!(async { drop(held(&locks, key, &Owner::new()).await) }, async { drop(guard) });
-    }
-    watches_of(&server, 0).await;
-    assert_eq!(children(&zookeeper, BASE).await.len(), 20);
-    no_ephemerals_below(&zookeeper, BASE).await;
 }

@@ -5,7 +5,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::Mutex;
 
-use crate::locks::every_kind::{Kind, Lock, PERMITS, acquired, take};
+use crate::locks::every_kind::{Kind, PERMITS, acquired, take};
+use crate::support::kinds;
 use crate::support::room::Room;
 
 impl Kind {
@@ -90,11 +91,6 @@ fn parts(guard: &LockGuard) -> &[LockGuard] {
     }
 }
 
-/// Acquires in a task of its own.
-fn waiter(lock: Lock) -> JoinHandle<Result<LockGuard>> {
-    tokio::spawn(async move { lock.acquire().await })
-}
-
 async fn release(guards: impl IntoIterator<Item = LockGuard>) {
     for guard in guards {
         within(guard.release()).await.unwrap();
@@ -128,11 +124,9 @@ impl Rooms {
         let visits: Vec<_> = visits.into_iter().map(|(path, visit)| (self.of(path), visit)).collect();
         let _stays: Vec<_> = visits.iter().map(|(room, (share, token))| room.share(*token, *share)).collect();
         // Long enough for another to come in, if one is let in.
-        for _ in 0..3 {
-            for part in guards.iter().flat_map(parts) {
-                let node = zookeeper.check_stat(part.node_path()).await.unwrap();
-                assert!(node.is_some(), "nothing stands for {part:?}");
-            }
+        for part in guards.iter().flat_map(parts) {
+            let node = zookeeper.check_stat(part.node_path()).await.unwrap();
+            assert!(node.is_some(), "nothing stands for {part:?}");
         }
     }
 }
@@ -144,13 +138,13 @@ async fn excludes_clients_and_tasks() {
 }
 
 pub(crate) async fn compete(scene: &Scene, kind: Kind) {
-    let rounds = repeats(30);
+    let rounds = 4 * repeats(10);
     let rooms = Arc::new(Rooms::default());
     let (share, share_of_others) = kind.shares();
     let mut workers = JoinSet::new();
-    for client in &scene.clients[..3] {
+    for client in &scene.clients[..2] {
         let shared = kind.lock(client);
-        for task in 0..3 {
+        for task in 0..2 {
             let (client, rooms, zookeeper) = (client.clone(), rooms.clone(), scene.zookeeper.clone());
             let lock = if task == 0 { kind.lock(&client) } else { shared.clone() };
             workers.spawn(async move {
@@ -179,11 +173,6 @@ pub(crate) async fn compete(scene: &Scene, kind: Kind) {
     within(workers.join_all()).await;
 }
 
-#[tokio::test]
-async fn first_come_first_served() {
-    each_kind(come_in_order).await;
-}
-
 pub(crate) async fn come_in_order(scene: &Scene, kind: Kind) {
     let [holder, clients @ ..] = &scene.clients;
     let held = kind.occupy(holder).await;
@@ -204,90 +193,6 @@ pub(crate) async fn come_in_order(scene: &Scene, kind: Kind) {
     within(waiters.join_all()).await;
     for number in 0..clients.len() {
         assert_eq!(order.recv().await, Some(number));
-    }
-}
-
-#[tokio::test]
-async fn a_failed_try_leaves_the_queue_as_it_was() {
-    each_kind(async |scene: &Scene, kind: Kind| {
-        let [holder, other, next, ..] = &scene.clients;
-        let lock = kind.lock(other);
-        let held = kind.occupy(holder).await;
-        // The gate of a semaphore was left right before, and nobody has waited for that.
-        holder.zookeeper().await.unwrap().sync("/").await.unwrap();
-        let mut waiting = None;
-        for waiters in 0..2 {
-            if waiters == 1 {
-                waiting = Some(waiter(kind.lock(next)));
-                scene.parked(1).await;
-            }
-            let before = scene.nodes(kind).await;
-            for within in [None, Some(Duration::ZERO), Some(ms(200))] {
-                let outcome = answered(async || {
-                    let outcome = match within {
-                        None => lock.try_acquire().await,
-                        Some(within) => lock.try_acquire_for(within).await,
-                    };
-                    // At once, if the machine is not busy.
-                    scene.nodes_are(kind, &before).await;
-                    outcome
-                });
-                assert!(outcome.await.is_none());
-                scene.parked(waiters).await;
-            }
-            // In this time it may not even have got in. Then the background sees to it.
-            let outcome = lock.try_acquire_for(Duration::from_micros(1)).await;
-            assert!(matches!(outcome, Ok(None) | Err(Error::NotConnected { .. })), "{outcome:?}");
-            scene.nodes_are(kind, &before).await;
-            // Nor does it count as the next waiter.
-            scene.parked(waiters).await;
-        }
-        release(held).await;
-        release([within(waiting.unwrap()).await.unwrap().unwrap()]).await;
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn a_dropped_guard_is_out_of_the_way_of_the_next_request() {
-    each_kind(async |scene: &Scene, kind: Kind| {
-        let client = &scene.clients[0];
-        let lock = kind.lock(client);
-        for _ in 0..5 {
-            drop(kind.occupy(client).await);
-            drop(lock.try_acquire().await.unwrap().expect("nobody has it"));
-        }
-    })
-    .await;
-}
-
-/// No outage ends it before that.
-#[tokio::test]
-async fn a_wait_ends_under_the_policy_when_its_session_is_over() {
-    let mut server = empty_server().await;
-    let holder = connect(&server).await;
-    let builder = Client::builder()
-        .session_timeout(secs(2))
-        .connection_timeout(ms(300))
-        .retry_policy(RetryPolicy::n_times(2, ms(10)));
-    let client = connected(builder, &server.connect_string()).await;
-    let mut waiters = Vec::new();
-    for kind in Kind::ALL {
-        let held = kind.occupy(&holder).await;
-        let before = watches(&server).await;
-        let waiter = waiter(kind.lock(&client));
-        // It waits in its queue, and has the watches that wake it.
-        eventually("it waits", || async { (watches(&server).await > before).then_some(()) }).await;
-        waiters.push((kind, waiter, held));
-    }
-    // Its reply comes behind theirs.
-    client.zookeeper().await.unwrap().sync("/").await.unwrap();
-    server.kill().await.unwrap();
-    within(client.watch_connection().wait_for(|state| !state.is_connected())).await.unwrap();
-    assert!(waiters.iter().all(|(_, waiter, _)| !waiter.is_finished()), "their session lives");
-    for (kind, waiter, _held) in waiters {
-        let error = within(waiter).await.unwrap().unwrap_err();
-        assert!(matches!(error, Error::NotConnected { .. }), "{kind:?}: {error}");
     }
 }
 
@@ -356,4 +261,37 @@ async fn bad_paths_are_refused_before_anything_is_sent() {
         let lock = kind.lock_at(&client, "/läs/a b");
         assert_eq!(lock.as_lock().paths()[0], "/läs/a b", "{kind:?}");
     }
+}
+
+#[tokio::test]
+async fn options_that_make_no_sense_are_refused() {
+    let client = Client::connect_lazily("127.0.0.1:1").unwrap();
+    let refused = |outcome: Result<()>, wanted: &str| match outcome.unwrap_err() {
+        Error::InvalidArgument { argument, .. } => assert_eq!(argument, wanted),
+        other => panic!("{other}"),
+    };
+    let (options, long) = (LockOptions::new, secs(600));
+    for kind in kinds::KINDS {
+        let with = |options| kind.lock(&client, options).map(drop);
+        refused(with(options().max_hold(Duration::ZERO)), "max_hold");
+        refused(with(options().linger(Duration::ZERO)), "linger");
+        refused(with(options().cohort(0)), "cohort");
+        refused(with(options().cohort_time(long)), "cohort_time");
+        if kind == kinds::Kind::Mutex {
+            refused(with(options().cohort(3).cohort_time(Duration::ZERO)), "cohort_time");
+        } else {
+            // Only mutexes hand their nodes on.
+            refused(with(options().linger(long)), "linger");
+            refused(with(options().cohort(3)), "cohort");
+        }
+    }
+    let both = ReadWriteLock::new(&client, "/locks/a").unwrap();
+    let permits = Semaphore::new(&client, "/locks/b", 3).unwrap();
+    for (options, wanted) in [(options().linger(long), "linger"), (options().cohort(3), "cohort")] {
+        refused(both.with_options(options.clone()).map(drop), wanted);
+        refused(permits.with_options(options).map(drop), wanted);
+    }
+    // Locks that a multi-lock was given have options of their own.
+    let multi = MultiLock::of([kinds::Kind::Mutex.unlimited(&client)]).unwrap();
+    refused(multi.with_options(options()).map(drop), "options");
 }

@@ -3,72 +3,37 @@
 use crate::prelude::*;
 use crate::support::kinds::KINDS;
 
-/// A caller on a runtime of its own, whose timers nobody drives when it has given up.
-fn caller_on_its_own_runtime(
-    client: &Client,
-    drop_runtime: bool,
-    patience: Duration,
-) -> Option<tokio::runtime::Runtime> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let lock = mutex(client);
-    if drop_runtime {
-        // Gives up by the shut-down.
-        runtime.spawn(async move { lock.owned_by(&Owner::new()).acquire().await });
-        runtime.block_on(sleep(patience));
-        drop(runtime);
-        return None;
-    }
-    let gave_up =
-        runtime.block_on(async { timeout(patience, lock.owned_by(&Owner::new()).acquire()).await.is_err() });
-    assert!(gave_up);
-    Some(runtime)
-}
-
-/// Acquires and releases in a task, for an owner of its own.
-fn visiting(lock: &InterProcessMutex) -> JoinHandle<zk_recipes::Result<()>> {
-    let lock = lock.owned_by(&Owner::new());
-    tokio::spawn(async move { lock.acquire().await?.release().await })
-}
-
+/// Its create is on its way, and nobody answers.
 async fn give_up_elsewhere(drop_runtime: bool, crowd: usize) {
-    let (server, proxy, _) = server_with_proxy().await;
-    let builder = Client::builder().session_timeout(secs(20)).connection_timeout(ms(5000));
-    let builder = builder.retry_policy(RetryPolicy::forever(ms(700)));
-    let client = builder.connect(&proxy.connect_string()).await.unwrap();
-    let b = bystander(&server).await;
+    let (_server, proxy, zookeeper, client) = server_behind_proxy().await;
     let lock = mutex(&client);
-    lock.acquire().await.unwrap().release().await.unwrap();
-    // Its create is cut off, and it pauses.
+    visit(&lock, 1).await;
+    let visiting = || {
+        let lock = lock.owned_by(&Owner::new());
+        tokio::spawn(async move { lock.acquire().await?.release().await })
+    };
     proxy.set_traffic(Traffic::black_hole());
-    let cutter = async {
-        sleep(ms(200)).await;
+    let before = proxy.requests_seen();
+    let callers = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let own = lock.owned_by(&Owner::new());
+    let gives_up = callers.spawn(async move { own.acquire().await });
+    let crowd: Vec<_> = (0..crowd).map(|_| visiting()).collect();
+    let callers = tokio::task::spawn_blocking(move || {
+        callers.block_on(until("it is sent", || proxy.requests_seen() > before));
+        gives_up.abort();
+        callers.block_on(gives_up).unwrap_err();
+        // From now on nobody drives its timers.
+        let callers = (!drop_runtime).then_some(callers);
         proxy.cut();
         proxy.set_traffic(Traffic::pass());
-    };
-    let mut kept = Vec::new();
-    let parked = {
-        let client = client.clone();
-        let elsewhere =
-            tokio::task::spawn_blocking(move || caller_on_its_own_runtime(&client, drop_runtime, ms(500)));
-        let crowd: Vec<_> = (0..crowd).map(|_| visiting(&lock)).collect();
-        let (runtime, ()) = tokio::join!(elsewhere, cutter);
-        kept.push(runtime.unwrap());
-        crowd
-    };
-    let late: Vec<_> = (0..5).map(|_| visiting(&lock)).collect();
-    for caller in parked.into_iter().chain(late) {
-        timeout(secs(10), caller).await.expect("waits for ever").expect("panics").unwrap();
+        (callers, proxy)
+    });
+    let (callers, _proxy) = callers.await.unwrap();
+    for caller in crowd.into_iter().chain((0..5).map(|_| visiting())) {
+        within(caller).await.unwrap().unwrap();
     }
-    queue_of(&b, "/locks/a", 0).await;
-    // What it began is seen through, or given up, by now. The janitor still works: it finds a node that was not answered for.
-    sleep(ms(1500)).await;
-    server.pause().unwrap();
-    assert!(poll_times(lock.acquire(), 1).await.is_none());
-    sleep(ms(1500)).await;
-    server.resume().unwrap();
-    sleep(ms(300)).await;
-    timeout(secs(10), queue_of(&b, "/locks/a", 0)).await.expect("an orphan");
-    drop(kept.into_iter().flatten().map(|r| r.shutdown_background()).collect::<Vec<_>>());
+    queue_of(&zookeeper, "/locks/a", 0).await;
+    callers.into_iter().for_each(tokio::runtime::Runtime::shutdown_background);
 }
 
 /// When it was shut down, or when nobody drives it; alone, and beside a crowd.

@@ -7,6 +7,7 @@ use zk_recipes::nodes::{Group, Members};
 const PATH: &str = "/locks/a";
 
 #[tokio::test]
+#[ignore = "takes 15 s of computing"]
 async fn floods_that_come_and_go_leave_no_memory() {
     const FLOOD: usize = 2_000;
     if !is_alone("locks::hostile::floods_that_come_and_go_leave_no_memory") {
@@ -52,6 +53,7 @@ async fn floods_that_come_and_go_leave_no_memory() {
 
 /// Some hundred bytes each, of which gzip makes a thousand times as much.
 #[tokio::test]
+#[ignore = "decompresses a gigabyte"]
 async fn compressed_data_take_no_more_than_a_share_of_memory() {
     const PLAIN: usize = 1 << 20;
     const FIT: usize = 64;

@@ -87,51 +87,6 @@ async fn a_new_path_takes_one_more_round_trip_until_that_is_expected() {
     guard.release().await.unwrap();
 }
 
-#[tokio::test]
-async fn whoever_expects_a_new_path_finds_those_that_are_there() {
-    let scene = Scene::taught().await;
-    let other = connect(&scene.server).await;
-    let at_the_other = |name: &str| InterProcessMutex::new(&other, &format!("{PARENT}/{name}")).unwrap();
-    // Free.
-    at_the_other("free").acquire().await.unwrap().release().await.unwrap();
-    let (guard, requests) = scene.acquire(&scene.lock("free")).await;
-    assert_eq!(requests, [Request::Multi, Request::Create, Request::GetChildren]);
-    guard.release().await.unwrap();
-    // Held.
-    let held = at_the_other("held").acquire().await.unwrap();
-    assert!(scene.lock("held").try_acquire().await.unwrap().is_none());
-    let waiter = acquire_in_task(&scene.lock("held"));
-    watches_of(&scene.server, 1).await;
-    assert!(!waiter.is_finished());
-    held.release().await.unwrap();
-    let guard = within(waiter).await.unwrap().unwrap();
-    scene.assert_holds(&guard).await;
-    guard.release().await.unwrap();
-    // Two that existed are enough not to expect a new one.
-    at_the_other("more").acquire().await.unwrap().release().await.unwrap();
-    let (guard, requests) = scene.acquire(&scene.lock("more")).await;
-    assert_eq!(requests, [Request::Create, Request::GetChildren]);
-    guard.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn what_is_above_a_new_path_may_be_missing() {
-    let scene = Scene::new().await;
-    let deep = InterProcessMutex::new(&scene.client, "/a/b/c/d").unwrap();
-    let (guard, requests) = scene.acquire(&deep).await;
-    let expected = [&[Request::Create, Request::GetChildren][..], &[Request::Create; 3], &[Request::Multi]];
-    assert_eq!(requests, expected.concat());
-    guard.release().await.unwrap();
-
-    let scene = Scene::taught().await;
-    for (path, _) in nodes_below(&scene.zookeeper, PARENT).await.into_iter().rev() {
-        scene.zookeeper.delete(&path, None).await.unwrap();
-    }
-    let (guard, requests) = scene.acquire(&scene.lock("a")).await;
-    assert_eq!(requests, [Request::Multi, Request::Create, Request::Multi]);
-    guard.release().await.unwrap();
-}
-
 /// Whoever may not create the path can use it nevertheless.
 #[tokio::test]
 async fn a_path_that_exists_needs_no_right_to_create_it() {

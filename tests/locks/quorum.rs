@@ -1,125 +1,79 @@
-//! `QuorumLock`: one holder over three ensembles, of which any one may fail.
+//! `QuorumLock`: one holder over three ensembles. What fails, and in time, is in the simulation.
 
 use crate::locks::blocking::is_in_vain;
 use crate::prelude::*;
 
 const NAMES: [&str; 3] = ["berlin", "oslo", "paris"];
-pub(crate) const PATH: &str = "/locks/a";
+const PATH: &str = "/locks/a";
 
 /// No ensemble that answers is taken for silent, even on a busy machine.
-pub(crate) const PATIENT: Duration = secs(20);
-/// For tests in which ensembles fail.
-pub(crate) const BRIEF: Duration = secs(1);
+const PATIENT: Duration = secs(20);
 
-/// Three ensembles of one server each.
-pub(crate) struct Zones(pub(crate) [PooledServer; 3]);
+/// Three ensembles of one server each, and somebody who looks at each.
+struct Zones(#[expect(dead_code, reason = "they live as long")] [PooledServer; 3], Vec<zk::Client>);
 
 /// One contender's clients and lock.
-pub(crate) struct Contender {
-    pub(crate) clients: [Client; 3],
-    pub(crate) lock: QuorumLock,
+struct Contender {
+    clients: Vec<Client>,
+    lock: QuorumLock,
 }
 
 impl Zones {
-    pub(crate) async fn new() -> Self {
-        Self([empty_server().await, empty_server().await, empty_server().await])
+    /// With a contender whose clients are built so.
+    async fn with_contender(builders: [ClientBuilder; 3], response_timeout: Duration) -> (Self, Contender) {
+        let servers = [empty_server().await, empty_server().await, empty_server().await];
+        let clients = servers.iter().zip(builders).map(async |(server, builder)| {
+            connected(builder.session_timeout(SESSION), &server.connect_string()).await
+        });
+        let clients = join_all(clients).await;
+        // In another order than that of the names.
+        let named = [2, 0, 1].map(|index| (NAMES[index], clients[index].clone()));
+        let lock = QuorumLock::new(&Ensembles::new(named).unwrap(), PATH).unwrap();
+        let lock = lock.with_response_timeout(response_timeout).unwrap();
+        let bystanders = join_all(servers.iter().map(|server| bystander(server))).await;
+        (Self(servers, bystanders), Contender { clients, lock })
     }
 
-    pub(crate) async fn contender(&self, response_timeout: Duration) -> Contender {
-        Contender::of(self.0.each_ref().map(|server| server.connect_string()), response_timeout).await
+    async fn new() -> (Self, Contender) {
+        Self::with_contender([builder(), builder(), builder()], PATIENT).await
     }
 
-    /// The same with somebody who looks at each, and contenders.
-    pub(crate) async fn with_contenders<const N: usize>() -> (Self, Vec<zk::Client>, [Contender; N]) {
-        let zones = Self::new().await;
-        let bystanders = zones.bystanders().await;
-        let contenders = join_all((0..N).map(|_| zones.contender(PATIENT))).await;
-        (zones, bystanders, contenders.try_into().ok().unwrap())
+    /// The first client is on a runtime of its own, which is to end.
+    async fn on_two_runtimes() -> (Self, Contender, tokio::runtime::Runtime) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let builders = [builder().runtime(runtime.handle().clone()), builder(), builder()];
+        let (zones, contender) = Self::with_contender(builders, PATIENT).await;
+        (zones, contender, runtime)
     }
 
-    pub(crate) async fn proxies(&self) -> [FaultProxy; 3] {
-        let [berlin, oslo, paris] = &self.0;
-        let start = async |server: &Server| FaultProxy::start(server.connect_string()).await.unwrap();
-        [start(berlin).await, start(oslo).await, start(paris).await]
-    }
-
-    pub(crate) async fn bystanders(&self) -> Vec<zk::Client> {
-        join_all(self.0.iter().map(|server| bystander(server))).await
-    }
-}
-
-impl Contender {
-    async fn of(servers: [String; 3], response_timeout: Duration) -> Self {
-        Self::with(servers.map(|server| (builder(), server)), response_timeout).await
-    }
-
-    /// With a client of its own settings for each server.
-    pub(crate) async fn with(members: [(ClientBuilder, String); 3], response_timeout: Duration) -> Self {
-        let clients = members
-            .map(|(builder, server)| builder.session_timeout(secs(10)).connect_lazily(&server).unwrap());
-        for client in &clients {
-            within(client.watch_connection().wait_for(|state| state.is_connected())).await.unwrap();
+    async fn are_empty(&self) {
+        for zookeeper in &self.1 {
+            queue_of(zookeeper, PATH, 0).await;
         }
-        let lock = lock_of(&clients).with_response_timeout(response_timeout).unwrap();
-        Self { clients, lock }
-    }
-
-    pub(crate) async fn through(proxies: &[FaultProxy; 3], response_timeout: Duration) -> Self {
-        Self::of(proxies.each_ref().map(FaultProxy::connect_string), response_timeout).await
-    }
-
-    pub(crate) fn acquiring(&self) -> JoinHandle<Result<QuorumGuard>> {
-        let lock = self.lock.clone();
-        tokio::spawn(async move { lock.acquire().await })
-    }
-
-    /// A lock on one ensemble alone, which keeps others from that member.
-    pub(crate) fn mutex(&self, member: usize) -> InterProcessMutex {
-        InterProcessMutex::new(&self.clients[member], PATH).unwrap()
-    }
-}
-
-pub(crate) fn lock_of(clients: &[Client; 3]) -> QuorumLock {
-    // In another order than that of the names.
-    let named = [2, 0, 1].map(|index| (NAMES[index], clients[index].clone()));
-    QuorumLock::new(&Ensembles::new(named).unwrap(), PATH).unwrap()
-}
-
-async fn acquired(acquiring: JoinHandle<Result<QuorumGuard>>) -> QuorumGuard {
-    within(acquiring).await.unwrap().unwrap()
-}
-
-fn names(guard: &QuorumGuard) -> Vec<&str> {
-    guard.members().map(|(name, _)| name).collect()
-}
-
-pub(crate) async fn assert_empty(bystanders: &[zk::Client]) {
-    for zookeeper in bystanders {
-        queue_of(zookeeper, PATH, 0).await;
     }
 }
 
 #[tokio::test]
 async fn it_is_held_on_all_ensembles_in_the_order_of_their_names() {
-    let (_zones, bystanders, [contender]) = Zones::with_contenders().await;
-    assert_eq!(contender.lock.paths().collect::<Vec<_>>(), NAMES.map(|name| (name, PATH)));
-    let guard = contender.lock.acquire().await.unwrap();
-    assert_eq!(names(&guard), NAMES);
+    let (zones, Contender { lock, .. }) = Zones::new().await;
+    assert_eq!(lock.paths().collect::<Vec<_>>(), NAMES.map(|name| (name, PATH)));
+    let with_data = lock.with_options(LockOptions::new().node_data("mine")).unwrap();
+    let guard = with_data.acquire().await.unwrap();
+    assert_eq!(guard.members().map(|(name, _)| name).collect::<Vec<_>>(), NAMES);
     for (zookeeper, ((_, member), (name, token))) in
-        bystanders.iter().zip(guard.members().zip(guard.fencing_tokens()))
+        zones.1.iter().zip(guard.members().zip(guard.fencing_tokens()))
     {
-        let (_, stat) = zookeeper.get_data(member.node_path()).await.unwrap();
-        assert_eq!(stat.czxid, token, "{name}");
+        let (data, stat) = zookeeper.get_data(member.node_path()).await.unwrap();
+        assert_eq!((stat.czxid, &*data), (token, &b"mine"[..]), "{name}");
     }
     assert!(guard.is_valid() && guard.loss().is_none());
     assert!(guard.valid_until() > tokio::time::Instant::now());
     assert_eq!(guard.watch_state().get(), LockState::Held);
     assert_eq!(guard.run(async { 7 }).await, Ok(7));
     guard.release().await.unwrap();
-    assert_empty(&bystanders).await;
-    let guard = contender.lock.try_acquire_for(BOUND).await.unwrap().unwrap();
-    drop(guard);
-    assert_empty(&bystanders).await;
+    zones.are_empty().await;
+    drop(lock.try_acquire_for(BOUND).await.unwrap().unwrap());
+    zones.are_empty().await;
 }
 
 #[tokio::test]
@@ -151,139 +105,30 @@ async fn what_cannot_be_a_quorum_is_refused() {
     assert!(lock(&[&a, &two, &adopted], PATH).is_ok());
     assert!(matches!(lock(&[&a, &b, &c], "locks/"), Err(Error::InvalidPath { .. })));
     let lock = lock(&[&a, &b, &c], PATH).unwrap();
-    for options in [LockOptions::new().linger(BRIEF), LockOptions::new().max_hold(BRIEF)] {
+    for options in [LockOptions::new().linger(secs(1)), LockOptions::new().max_hold(secs(1))] {
         assert!(matches!(lock.with_options(options), Err(Error::InvalidArgument { .. })));
     }
     assert!(matches!(lock.with_response_timeout(Duration::ZERO), Err(Error::InvalidArgument { .. })));
 }
 
 #[tokio::test]
-async fn options_apply_to_each_member() {
-    let (_zones, bystanders, [contender]) = Zones::with_contenders().await;
-    let lock = contender.lock.with_options(LockOptions::new().node_data("mine")).unwrap();
-    let guard = lock.acquire().await.unwrap();
-    for (zookeeper, (_, member)) in bystanders.iter().zip(guard.members()) {
-        assert_eq!(zookeeper.get_data(member.node_path()).await.unwrap().0, b"mine");
-    }
-    guard.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn waiters_are_let_in_as_they_came() {
-    let (_zones, bystanders, [first, second]) = Zones::with_contenders().await;
-    let mut holder = first.lock.acquire().await.unwrap();
-    let mut waiting = Vec::new();
-    for (index, contender) in [&second, &first, &second].into_iter().enumerate() {
-        waiting.push(contender.acquiring());
-        queue_of(&bystanders[0], PATH, index + 2).await;
-    }
-    // They wait for the first member, and have entered no other queue.
-    queue_of(&bystanders[1], PATH, 1).await;
-    for next in waiting {
-        assert!(!next.is_finished());
-        holder.release().await.unwrap();
-        holder = acquired(next).await;
-        assert_eq!(names(&holder), NAMES);
-    }
-}
-
-/// B reaches only the last ensemble, which A waits for while it holds the others. B must give it up.
-#[tokio::test]
-async fn a_contender_that_reaches_a_minority_does_not_block_others() {
-    let zones = Zones::new().await;
-    let proxies = zones.proxies().await;
-    let (a, b) = (zones.contender(PATIENT).await, Contender::through(&proxies, BRIEF).await);
-    proxies[..2].iter().for_each(cut_off);
-    let waiting = b.acquiring();
-    for _ in 0..5 {
-        let guard = within(a.lock.acquire()).await.unwrap();
-        // As B never holds the last one while it waits for anything, A need not even do without.
-        assert_eq!(names(&guard), NAMES);
-        guard.release().await.unwrap();
-    }
-    assert!(!waiting.is_finished());
-    proxies[..2].iter().for_each(mend);
-    let guard = acquired(waiting).await;
-    assert!(guard.members().count() >= 2);
-    guard.release().await.unwrap();
-}
-
-/// Has the servers end a session, and its client begin another.
-async fn lose_session(server: &Server, client: &Client) {
-    let lost = session_id(client).await;
-    server.kill_session(lost).await.unwrap();
-    eventually("the client has another session", || async {
-        (session_id(client).await != lost).then_some(())
-    })
-    .await;
-}
-
-#[tokio::test]
-async fn what_is_lost_during_the_wait_does_not_count() {
-    let (zones, bystanders, [waiter, other]) = Zones::with_contenders().await;
-    // It holds the first, and waits for the second.
-    let second = other.mutex(1).acquire().await.unwrap();
-    let waiting = waiter.acquiring();
-    queue_of(&bystanders[1], PATH, 2).await;
-    lose_session(&zones.0[0], &waiter.clients[0]).await;
-    let first = within(other.mutex(0).acquire()).await.unwrap();
-    second.release().await.unwrap();
-    let guard = acquired(waiting).await;
-    assert_eq!(names(&guard), NAMES[1..]);
-    guard.release().await.unwrap();
-
-    // If that leaves no majority, it starts over, and waits for the first again.
-    let third = other.mutex(2).acquire().await.unwrap();
-    first.release().await.unwrap();
-    let second = other.mutex(1).acquire().await.unwrap();
-    let waiting = waiter.acquiring();
-    queue_of(&bystanders[1], PATH, 2).await;
-    let node = children(&bystanders[0], PATH).await.remove(0);
-    bystanders[0].delete(&format!("{PATH}/{node}"), None).await.unwrap();
-    let first = within(other.mutex(0).acquire()).await.unwrap();
-    second.release().await.unwrap();
-    // It has the second, and waits for the third, which it needs.
-    queue_of(&bystanders[2], PATH, 2).await;
-    assert!(!waiting.is_finished());
-    lose_session(&zones.0[1], &waiter.clients[1]).await;
-    queue_of(&bystanders[2], PATH, 1).await;
-    queue_of(&bystanders[0], PATH, 2).await;
-    first.release().await.unwrap();
-    third.release().await.unwrap();
-    assert_eq!(names(&acquired(waiting).await), NAMES);
-}
-
-#[tokio::test]
-async fn a_release_reports_a_lost_majority() {
-    let (_zones, bystanders, [contender]) = Zones::with_contenders().await;
-    for (deleted, is_lost) in [(0, false), (1, false), (2, true), (3, true)] {
-        let guard = contender.lock.acquire().await.unwrap();
-        for (zookeeper, (_, member)) in bystanders.iter().zip(guard.members()).take(deleted) {
-            zookeeper.delete(member.node_path(), None).await.unwrap();
-        }
-        let released = guard.release().await;
-        assert_eq!(released.is_err(), is_lost, "{deleted} were deleted: {released:?}");
-        assert_empty(&bystanders).await;
-    }
-}
-
-#[tokio::test]
 async fn errors_that_stay_are_reported_at_once() {
-    let (_zones, bystanders, [contender, other]) = Zones::with_contenders().await;
-    let reading = ReadWriteLock::new(&other.clients[1], PATH).unwrap().read().acquire().await.unwrap();
-    let conflict = within(contender.lock.acquire()).await;
+    let (zones, Contender { clients, lock }) = Zones::new().await;
+    let other = ReadWriteLock::new(&clients[1], PATH).unwrap();
+    let reading = other.read().owned_by(&Owner::new()).acquire().await.unwrap();
+    let conflict = within(lock.acquire()).await;
     assert!(matches!(conflict, Err(Error::KindConflict { .. })), "{conflict:?}");
     reading.release().await.unwrap();
-    assert_empty(&bystanders).await;
-    contender.clients[2].close().await;
-    assert!(matches!(within(contender.lock.acquire()).await, Err(Error::Closed)));
+    zones.are_empty().await;
+    clients[2].close().await;
+    assert!(matches!(within(lock.acquire()).await, Err(Error::Closed)));
 }
 
 #[test]
 fn threads_can_hold_it() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (_zones, bystanders, [contender]) = runtime.block_on(Zones::with_contenders());
-    let clients = NAMES.into_iter().zip(contender.clients.clone());
+    let (zones, Contender { clients, .. }) = runtime.block_on(Zones::new());
+    let clients = NAMES.into_iter().zip(clients);
     let clients = clients.map(|(name, client)| (name, zk_recipes::blocking::Client::from(client)));
     let ensembles = Ensembles::new(clients).unwrap();
     let lock = zk_recipes::blocking::QuorumLock::new(&ensembles, PATH).unwrap();
@@ -294,5 +139,55 @@ fn threads_can_hold_it() {
     assert!(lock.try_acquire().unwrap().is_none());
     assert!(is_in_vain(|| lock.try_acquire_for(ms(50))));
     guard.release().unwrap();
-    runtime.block_on(assert_empty(&bystanders));
+    runtime.block_on(zones.are_empty());
+}
+
+#[tokio::test]
+async fn the_end_of_the_first_runtime_costs_only_its_member() {
+    let (zones, Contender { lock, .. }, runtime) = Zones::on_two_runtimes().await;
+    let guard = lock.acquire().await.unwrap();
+    let mut state = guard.watch_state();
+    assert_eq!(state.get(), LockState::Held);
+    runtime.shutdown_background();
+    within(guard.members().next().unwrap().1.lost()).await;
+    assert!(guard.is_valid());
+    // Now the majority is lost as well.
+    zones.1[1].delete(guard.members().nth(1).unwrap().1.node_path(), None).await.unwrap();
+    within(guard.lost()).await;
+    assert!(!guard.is_valid());
+    let seen = within(state.wait_for(|state| state.is_lost())).await;
+    assert!(seen.is_some(), "{seen:?}");
+    // The rest is given up.
+    queue_of(&zones.1[2], PATH, 0).await;
+    let released = guard.release().await;
+    assert!(matches!(released, Err(Error::LockLost { .. } | Error::Closed)), "{released:?}");
+}
+
+#[tokio::test]
+async fn a_release_survives_the_end_of_the_first_runtime() {
+    let (zones, Contender { lock, .. }, runtime) = Zones::on_two_runtimes().await;
+    let guard = lock.acquire().await.unwrap();
+    runtime.shutdown_background();
+    within(guard.members().next().unwrap().1.lost()).await;
+    within(guard.release()).await.unwrap();
+    // What nobody deletes any more ends with its session.
+    for zookeeper in &zones.1[1..] {
+        queue_of(zookeeper, PATH, 0).await;
+    }
+    let again = within(lock.acquire()).await;
+    assert!(matches!(again, Err(Error::Closed)), "{again:?}");
+}
+
+/// The task of a caller vanishes together with its runtime.
+#[test]
+fn a_runtime_that_ends_leaves_nothing() {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let (zones, Contender { lock, .. }) = runtime.block_on(Zones::new());
+    for micros in [0, 200, 500, 1_000, 2_000, 3_000, 5_000, 10_000, 200_000] {
+        let (callers, lock) = (tokio::runtime::Runtime::new().unwrap(), lock.clone());
+        callers.spawn(async move { lock.acquire().await });
+        std::thread::sleep(Duration::from_micros(micros));
+        callers.shutdown_background();
+        runtime.block_on(zones.are_empty());
+    }
 }

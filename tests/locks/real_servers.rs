@@ -7,7 +7,7 @@ use crate::support::counter::server_counting_from;
 use crate::support::kinds::assert_lost;
 
 // kazoo#730, go-zk#65, and the same in Curator: past 2^31 creates several hold at once. For names made by hand see mutex.rs
-// and semaphore/in_trouble.rs, for both sides of a read/write lock read_write/last_numbers.rs.
+// and gates.rs of the histories, for both sides of a read/write lock read_write/last_numbers.rs.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real ZooKeeper"]
 async fn past_the_last_number_every_kind_of_queue_excludes_others_in_order() {
@@ -197,7 +197,7 @@ async fn a_lost_create_is_found_at_a_server_that_lags_behind() {
 async fn a_create_that_was_given_up_leaves_nothing_if_it_is_done_later() {
     let cluster = TestingCluster::start(3).await.unwrap();
     let leader = cluster.leader().await.unwrap();
-    let zookeeper = zk::Client::connect(&cluster.servers()[leader].connect_string()).await.unwrap();
+    let zookeeper = bystander_of(&cluster.servers()[leader].connect_string()).await;
     let old = FaultProxy::start(cluster.servers()[(leader + 1) % 3].connect_string()).await.unwrap();
     let new = FaultProxy::start(cluster.servers()[(leader + 2) % 3].connect_string()).await.unwrap();
     new.refuse_connections(true).unwrap();

@@ -29,7 +29,7 @@ async fn all_is_done_in_order_below_the_namespace() {
     let builder = sandbox.builder().acl_for_path(move |path| (path == special).then(|| acl.to_vec()));
     let client = builder.connect(&servers()).await.unwrap();
     let session = session_id(&client).await;
-    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+    let zookeeper = bystander_of(&servers()).await;
     for kind in KINDS {
         let guard = kind.unlimited(&client).acquire().await.unwrap();
         let done = guard
@@ -89,7 +89,7 @@ async fn all_is_done_in_order_below_the_namespace() {
 #[tokio::test]
 async fn what_cannot_be_done_is_named_and_nothing_is_done() {
     let (sandbox, [client]) = sandbox_with_clients().await;
-    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+    let zookeeper = bystander_of(&servers()).await;
     let full = |path: &str| format!("/{}{path}", sandbox.root);
     for kind in KINDS {
         let guard = kind.unlimited(&client).acquire().await.unwrap();
@@ -202,90 +202,6 @@ async fn a_writer_that_reads_writes_by_either_node() {
 }
 
 #[tokio::test]
-async fn when_no_answer_comes_it_was_done_or_not() {
-    let (_server, proxy, zookeeper, client) = server_behind_proxy().await;
-    let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
-    for (fate, done) in [(Fate::LoseReply, true), (Fate::LoseRequest, false)] {
-        let path = format!("/{fate:?}");
-        let lost = proxy.intercept(Request::Multi, fate);
-        let outcome = within(guard.transaction().create(&path, b"", Persistent).commit()).await;
-        let error = outcome.unwrap_err();
-        assert!(
-            matches!(&error, Error::OutcomeUnknown { path, .. } if path == guard.node_path()),
-            "{fate:?}: {error}"
-        );
-        assert!(!error.is_retryable(), "it might be done twice");
-        within(lost.happened()).await;
-        assert_eq!(exists(&zookeeper, &path).await, done, "{fate:?}");
-        // The lock itself is not in question.
-        assert_eq!(guard.loss(), None);
-        let next = format!("{path}-next");
-        within(guard.transaction().create(&next, b"", Persistent).commit()).await.unwrap();
-    }
-    guard.release().await.unwrap();
-}
-
-#[tokio::test]
-async fn nothing_is_sent_when_the_lock_is_known_to_be_lost() {
-    let (_server, proxy, _, client) = server_behind_proxy().await;
-    let write = async |guard: &LockGuard| {
-        let requests = proxy.take_requests();
-        let before = requests.len();
-        let outcome = guard.transaction().create("/late", b"", Persistent).commit().await;
-        let sent = proxy.take_requests();
-        assert!(!sent.contains(&Request::Multi), "{sent:?} after {before}");
-        outcome.unwrap_err()
-    };
-    for kind in KINDS {
-        let guard = kind.limited(&client, BOUND).acquire().await.unwrap();
-        // Over at this moment, whatever runs or does not.
-        assert!(guard.extend(ms(100)).is_ok());
-        let until = Instant::now() + ms(100);
-        while Instant::now() < until {
-            std::hint::spin_loop();
-        }
-        assert_lost(&write(&guard).await, LossReason::Deadline);
-        drop(guard);
-    }
-    let guards = [
-        Kind::Mutex.unlimited(&client).acquire().await.unwrap(),
-        Kind::Multi.unlimited(&client).acquire().await.unwrap(),
-    ];
-    client.close().await;
-    for guard in guards {
-        assert_eq!(write(&guard).await, Error::Closed);
-    }
-}
-
-#[tokio::test]
-async fn closing_leaves_it_open_whether_it_was_done() {
-    let (_server, proxy, zookeeper, client) = server_behind_proxy().await;
-    let guard = Kind::Mutex.unlimited(&client).acquire().await.unwrap();
-    let held = proxy.intercept(Request::Multi, Fate::HoldReply);
-    let (closed, is_closing) = (tokio::sync::Notify::new(), client.clone());
-    let closing = async {
-        held.happened().await;
-        // The end of the session waits for the reply.
-        tokio::select! {
-            () = is_closing.close() => {}
-            () = closed.notified() => {}
-        }
-    };
-    let write = async {
-        let outcome = guard.transaction().create("/done", b"", Persistent).commit().await;
-        closed.notify_one();
-        outcome
-    };
-    let (outcome, ()) = within(join(write, closing)).await;
-    let unknown =
-        Error::OutcomeUnknown { path: guard.node_path().to_owned(), source: zk::Error::ClientClosed };
-    assert_eq!(outcome.unwrap_err(), unknown);
-    assert!(exists(&zookeeper, "/done").await);
-    held.release();
-    within(client.close()).await;
-}
-
-#[tokio::test]
 async fn a_holder_without_the_right_to_read_its_node_is_told_so() {
     let sandbox = Sandbox::new();
     let path = format!("/{}{}/", sandbox.root, Kind::Mutex.path());
@@ -298,27 +214,9 @@ async fn a_holder_without_the_right_to_read_its_node_is_told_so() {
         Error::ZooKeeper { path, source: zk::Error::NoAuth, .. } => assert_eq!(path, guard.node_path()),
         other => panic!("{other}"),
     }
-    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+    let zookeeper = bystander_of(&servers()).await;
     assert!(!exists(&zookeeper, &format!("/{}/unchecked", sandbox.root)).await);
     assert_eq!(guard.loss(), None);
     guard.release().await.unwrap();
     sandbox.assert_nothing_left().await;
-}
-
-#[tokio::test]
-async fn a_transaction_finds_out_that_the_node_was_deleted() {
-    let (_server, zookeeper, [holding, other]) = server_with_clients().await;
-    for kind in KINDS {
-        let guard = kind.unlimited(&holding).acquire().await.unwrap();
-        zookeeper.delete(kind.node(&guard), None).await.unwrap();
-        let next = within(kind.rival(&other).acquire()).await.unwrap();
-        // Whatever this process believes: nothing is written by it.
-        let write = guard.transaction().create("/written", "by a former holder", Persistent);
-        assert_lost(&write.commit().await.unwrap_err(), LossReason::Deleted);
-        assert_eq!(zookeeper.check_stat("/written").await.unwrap(), None, "{kind:?}");
-        assert_eq!(guard.loss(), Some(LossReason::Deleted), "{kind:?}");
-        assert_eq!(next.transaction().commit().await.map(|results| results.len()), Ok(0));
-        drop(guard);
-        next.release().await.unwrap();
-    }
 }

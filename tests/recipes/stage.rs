@@ -33,12 +33,6 @@ pub(crate) async fn server_and_proxy() -> (PooledServer, FaultProxy) {
     (server, proxy)
 }
 
-pub(crate) async fn server_proxy_and_bystander() -> (PooledServer, FaultProxy, zk::Client) {
-    let (server, proxy) = server_and_proxy().await;
-    let zookeeper = bystander(&server).await;
-    (server, proxy, zookeeper)
-}
-
 pub(crate) async fn server_clients_and_bystander<const N: usize>() -> (PooledServer, [Client; N], zk::Client)
 {
     let (server, clients) = server_and_clients().await;
@@ -68,10 +62,4 @@ pub(crate) async fn server_proxy_and_clients() -> (PooledServer, FaultProxy, Cli
     let (server, proxy, client) = server_proxy_and_client().await;
     let other = connect(&server).await;
     (server, proxy, client, other)
-}
-
-pub(crate) async fn server_proxy_client_and_bystander() -> (PooledServer, FaultProxy, Client, zk::Client) {
-    let (server, proxy, client) = server_proxy_and_client().await;
-    let zookeeper = bystander(&server).await;
-    (server, proxy, client, zookeeper)
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use zk_recipes::testing::TestingServer;
 use zookeeper_client as zk;
 
-use super::{Server, anyone};
+use super::{Server, anyone, bystander_of};
 
 /// Types of transactions.
 const CREATE: i32 = 1;
@@ -40,7 +40,7 @@ pub async fn server_with_version(path: &str, version: i32) -> Server {
 async fn server_without_digest() -> (TestingServer, zk::Client) {
     let starting = TestingServer::builder().system_property("zookeeper.digest.enabled", "false").start();
     let server = starting.await.unwrap();
-    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let zookeeper = bystander_of(&server.connect_string()).await;
     (server, zookeeper)
 }
 

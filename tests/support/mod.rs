@@ -34,7 +34,7 @@ pub use self::pool::{PooledServer, empty_server, lasting_server};
 pub use self::server::Server;
 #[allow(unused_imports)]
 pub use self::watches::{
-    all_watches, waiting, watches, watches_of, watches_on, watches_on_children, watches_with_holders,
+    all_watches, watches, watches_of, watches_on, watches_on_children, watches_with_holders,
 };
 
 /// What must happen, happens within this time even on a busy machine.
@@ -94,7 +94,7 @@ impl Sandbox {
     }
 
     pub fn builder(&self) -> ClientBuilder {
-        Client::builder().namespace(&self.root)
+        Client::builder().session_timeout(SESSION).namespace(&self.root)
     }
 
     /// The full path of the lock of [`mutex`].
@@ -113,7 +113,7 @@ impl Sandbox {
 
     /// Sees to it that every queue below the root becomes empty.
     pub async fn assert_nothing_left(&self) {
-        let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+        let zookeeper = bystander_of(&servers()).await;
         let root = format!("/{}", self.root);
         no_ephemerals_below(&zookeeper, &root).await;
     }
@@ -168,15 +168,18 @@ pub async fn no_ephemerals_below(zookeeper: &zk::Client, path: &str) {
     eventually(&format!("nothing below {path}"), async || left().await.is_empty().then_some(())).await;
 }
 
-/// A client of a server of one's own, with a session that ends soon after contact is lost.
+/// So long that a machine may pause for seconds, and nothing is sent or lost for that reason.
+pub const SESSION: Duration = secs(30);
+
+/// A client of a server of one's own.
 pub async fn connect(server: &Server) -> Client {
-    builder().session_timeout(Duration::from_secs(10)).connect(&server.connect_string()).await.unwrap()
+    builder().session_timeout(SESSION).connect(&server.connect_string()).await.unwrap()
 }
 
 /// The same for a client that lives on the runtime of the test.
 pub async fn connect_here(server: &Server) -> Client {
     let builder = Client::builder().runtime(tokio::runtime::Handle::current());
-    builder.session_timeout(Duration::from_secs(10)).connect(&server.connect_string()).await.unwrap()
+    builder.session_timeout(SESSION).connect(&server.connect_string()).await.unwrap()
 }
 
 /// One that sends no ping while a test counts.
@@ -200,8 +203,7 @@ pub async fn bystander(server: &Server) -> zk::Client {
 }
 
 pub async fn bystander_of(servers: &str) -> zk::Client {
-    let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(30));
-    connector.connect(servers).await.unwrap()
+    zk::Client::connector().with_session_timeout(SESSION).connect(servers).await.unwrap()
 }
 
 /// Whether a server tells when the nodes that a transaction creates were created; old ones do not.
@@ -217,7 +219,7 @@ pub async fn dates_transactions(zookeeper: &zk::Client) -> bool {
 /// A client whose requests go through a proxy.
 pub async fn connect_through(proxy: &FaultProxy) -> Client {
     // The proxy mostly lives on the thread of the test, on which a drop would wait in vain.
-    let builder = Client::builder().session_timeout(Duration::from_secs(10)).drop_timeout(Duration::ZERO);
+    let builder = Client::builder().session_timeout(SESSION).drop_timeout(Duration::ZERO);
     builder.connect(&proxy.connect_string()).await.unwrap()
 }
 

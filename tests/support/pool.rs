@@ -8,7 +8,7 @@ use std::time::Duration;
 use zookeeper_client as zk;
 
 use super::server::are_real;
-use super::{Server, try_nodes_below};
+use super::{SESSION, Server, try_nodes_below};
 
 static IDLE: Mutex<Vec<Server>> = Mutex::new(Vec::new());
 
@@ -84,7 +84,8 @@ async fn empty(server: &Server) -> Result<(), Box<dyn std::error::Error>> {
             let _ = server.kill_session(*session).await;
         }
     }
-    let zookeeper = zk::Client::connect(&server.connect_string()).await?;
+    let zookeeper =
+        zk::Client::connector().with_session_timeout(SESSION).connect(&server.connect_string()).await?;
     for name in zookeeper.list_children("/").await?.iter().filter(|name| *name != "zookeeper") {
         for (path, _) in try_nodes_below(&zookeeper, &format!("/{name}")).await?.iter().rev() {
             zookeeper.delete(path, None).await?;

@@ -59,19 +59,6 @@ async fn watches_on_nodes(server: &Server) -> u64 {
     on_nodes.trim().rsplit(':').next().unwrap().parse().unwrap()
 }
 
-/// Who waits: the nodes of contenders that are not first, of those that watch their own, and how many watches there are on
-/// the children of nodes.
-pub async fn waiting(server: &Server) -> (HashSet<String>, u64) {
-    let Look { owned, watched, on_children } = Look::at(server).await;
-    let nodes = Look::nodes(&owned);
-    let own = owned.iter().flat_map(|(session, owned)| {
-        let watched = watched.get(session).into_iter().flatten();
-        watched.filter(|path| owned.contains(*path)).filter_map(|path| Node::at(path))
-    });
-    let waiting = own.filter(|node| node.waits(&nodes)).map(|node| node.path.to_owned()).collect();
-    (waiting, on_children)
-}
-
 async fn count_watches(server: &Server, with_holders: bool) -> u64 {
     let Look { owned, watched, on_children } = Look::at(server).await;
     let nodes = Look::nodes(&owned);

@@ -120,7 +120,7 @@ async fn a_path_that_a_stranger_made_is_warned_of_once() {
     const MESSAGE: &str = "everyone can take away";
     let recorder = recorder();
     let server = MemoryServer::start().unwrap();
-    let stranger = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let stranger = bystander_of(&server.connect_string()).await;
     let owner = || Client::builder().auth("digest", "owner:secret").creator_only();
     let alice = owner().connect(&server.connect_string()).await.unwrap();
     let acls = [
@@ -251,9 +251,10 @@ async fn the_work_of_a_selector_runs_in_its_leadership() {
         Ok::<_, Infallible>(())
     };
     let selector = LeaderSelector::start_once(&client, path, LeaderOptions::new(), work).unwrap();
-    let worked = || async { recorder.events(Level::INFO, "work", path).pop() };
-    let work = eventually("work in a task", worked).await;
-    assert_eq!(work.parents, ["leadership"]);
+    let worked = async |path: &str| {
+        eventually("work", async || recorder.events(Level::INFO, "work", path).pop()).await.parents
+    };
+    assert_eq!(worked(path).await, ["leadership"]);
     within(selector.close()).await.unwrap();
 
     let path = "/traces/thread";
@@ -263,9 +264,7 @@ async fn the_work_of_a_selector_runs_in_its_leadership() {
         Ok::<_, Infallible>(())
     };
     let selector = blocking::LeaderSelector::start_once(&client, path, LeaderOptions::new(), work).unwrap();
-    let worked = || async { recorder.events(Level::INFO, "work", path).pop() };
-    let work = eventually("work on a thread", worked).await;
-    assert_eq!(work.parents, ["leadership"]);
+    assert_eq!(worked(path).await, ["leadership"]);
     tokio::task::spawn_blocking(move || selector.close()).await.unwrap().unwrap();
 }
 
@@ -348,24 +347,14 @@ async fn a_long_wait_is_warned_of_and_names_the_holder() {
     let warning = warning.await;
     assert_eq!(warning.fields["holder"], "the-holder");
     assert_eq!(warning.fields["node"], guard.node_path());
+    // Also if no server says who holds.
+    let warnings = || recorder.events(Level::WARN, "waiting for a lock", path).len();
+    server.pause().unwrap();
+    let before = warnings();
+    until("another warning", || warnings() > before).await;
+    server.resume().unwrap();
     guard.release().await.unwrap();
     drop(within(waiting).await.unwrap().unwrap());
-}
-
-#[tokio::test]
-async fn a_wait_is_warned_of_though_no_server_says_who_holds() {
-    let (recorder, server) = (recorder(), empty_server().await);
-    let path = "/traces/silent";
-    let _guard = InterProcessMutex::new(&connect(&server).await, path).unwrap().acquire().await.unwrap();
-    let options = LockOptions::new().warn_after(ms(50), None);
-    let other = InterProcessMutex::new(&connect(&server).await, path).unwrap().with_options(options).unwrap();
-    let waiting = acquire_in_task(&other);
-    queue_of(&bystander(&server).await, path, 2).await;
-    server.pause().unwrap();
-    let warned = || async { recorder.events(Level::WARN, "waiting for a lock", path).pop() };
-    eventually("a warning", warned).await;
-    waiting.abort();
-    server.resume().unwrap();
 }
 
 /// Also if the client has a second session, for a cache.
@@ -410,6 +399,10 @@ async fn a_long_hold_is_warned_of_once() {
     assert_eq!(warning.fields["node"], guard.node_path());
     assert_eq!(warning.parents, ["hold"]);
     assert!(recorder.events(Level::WARN, "still holding", brief).is_empty());
+
+    let mutex = InterProcessMutex::new(&client, "/traces/zero").unwrap();
+    let refused = mutex.with_options(LockOptions::new().warn_after(Duration::ZERO, None)).unwrap_err();
+    assert!(matches!(refused, Error::InvalidArgument { argument: "warn_after", .. }), "{refused}");
 }
 
 /// In a process of its own, since not all events name a path.
@@ -468,13 +461,4 @@ async fn a_healthy_service_is_quiet() {
     assert!(loud.is_empty(), "{loud:#?}");
     let told = events.iter().filter(|(level, _)| *level <= Level::INFO).count();
     assert!(told < 20, "{told} events about two connections");
-}
-
-#[tokio::test]
-async fn times_of_zero_are_refused() {
-    let server = empty_server().await;
-    let mutex = InterProcessMutex::new(&connect(&server).await, "/traces/zero").unwrap();
-    let options = LockOptions::new().warn_after(Duration::ZERO, None);
-    let refused = mutex.with_options(options).unwrap_err();
-    assert!(matches!(refused, Error::InvalidArgument { argument: "warn_after", .. }), "{refused}");
 }

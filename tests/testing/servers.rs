@@ -13,7 +13,7 @@ use tokio::process::Command;
 use crate::support::prelude::*;
 
 async fn connect(server: &TestingServer) -> zk::Client {
-    within(zk::Client::connect(&server.connect_string())).await.unwrap()
+    within(bystander_of(&server.connect_string())).await
 }
 
 async fn create(server: &TestingServer, path: &str, data: &[u8]) {

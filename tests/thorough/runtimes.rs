@@ -281,29 +281,6 @@ fn several_releases_at_the_end_of_a_runtime_are_no_panic() {
     elsewhere.block_on(async move { drop(server) });
 }
 
-/// However long the time is.
-#[tokio::test]
-async fn the_longest_times_are_no_panic() {
-    let server = empty_server().await;
-    let client = connect(&server).await;
-    for (_, lock) in subjects(&client, C) {
-        for short_of in [None, Some(Duration::from_millis(60))] {
-            let (mut fits, mut not) = (Duration::ZERO, Duration::MAX);
-            while not - fits > Duration::from_nanos(1) {
-                let middle = fits + (not - fits) / 2;
-                match Instant::now().checked_add(middle) {
-                    Some(_) => fits = middle,
-                    None => not = middle,
-                }
-            }
-            let time = short_of.map_or(Duration::MAX, |short_of| fits - short_of);
-            let lock = lock.clone();
-            let outcome = tokio::spawn(async move { within(lock.try_acquire_for(time)).await }).await;
-            assert!(matches!(outcome, Ok(Ok(Some(_)))), "{time:?}: {outcome:?}");
-        }
-    }
-}
-
 // --- A writer that reads too ---
 
 /// The drop of the last handle blocks until the servers have ended the session.
@@ -353,16 +330,6 @@ async fn begins_to_read(lock: &ReadWriteLock) -> (LockGuard, Reading, Poll<zk_re
     (writing, reading, begun)
 }
 
-async fn ended(
-    reading: Reading,
-    begun: Poll<zk_recipes::Result<LockGuard>>,
-) -> zk_recipes::Result<LockGuard> {
-    match begun {
-        Poll::Ready(outcome) => outcome,
-        Poll::Pending => within(reading).await,
-    }
-}
-
 /// Whatever becomes of a read, a writer that is dropped is gone.
 #[tokio::test]
 async fn past_the_last_number_a_writer_that_is_dropped_before_it_reads_is_gone() {
@@ -378,44 +345,6 @@ async fn past_the_last_number_a_writer_that_is_dropped_before_it_reads_is_gone()
     let next = timeout(LONG, other.write().acquire()).await;
     let nodes = children(&zookeeper, A).await;
     assert!(next.is_ok(), "the read ended with {outcome:?}; these nodes keep others out: {nodes:?}");
-}
-
-/// The same for a client on its own threads.
-#[tokio::test]
-async fn past_the_last_number_a_writer_that_is_dropped_while_it_begins_to_read_is_gone() {
-    let server = server_counting_from(A, i32::MAX).await;
-    let zookeeper = bystander(&server).await;
-    let client = Client::builder().connect(&server.connect_string()).await.unwrap();
-    let lock = ReadWriteLock::new(&client, A).unwrap();
-    for round in 0..100 {
-        let (writing, reading, begun) = begins_to_read(&lock).await;
-        drop(writing);
-        let outcome = ended(reading, begun).await.map(drop);
-        let gone = timeout(Duration::from_secs(5), queue_of(&zookeeper, A, 0)).await;
-        assert!(gone.is_ok(), "round {round}: the read ended with {outcome:?}, and the node stays");
-    }
-}
-
-/// A writer that is dropped while it becomes a reader is gone when the reader is.
-#[tokio::test]
-async fn a_writer_that_is_dropped_before_it_reads_leaves_nothing() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    for client in [connect_here(&server).await, connect(&server).await] {
-        for is_read in [false, true] {
-            let lock = ReadWriteLock::new(&client, A).unwrap();
-            let (writing, reading, begun) = begins_to_read(&lock).await;
-            drop(writing);
-            if is_read {
-                if let Ok(guard) = ended(reading, begun).await {
-                    guard.release().await.unwrap();
-                }
-            } else {
-                drop((begun, reading));
-            }
-            assert_nothing_left(&server, &zookeeper, A).await;
-        }
-    }
 }
 
 /// What the application does wrong in a callback is not an end of the client.

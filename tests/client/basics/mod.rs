@@ -1,4 +1,4 @@
-//! The client: ways to connect, states, namespaces, rights, identity, adopted sessions.
+//! The client: ways to connect, states, namespaces, rights, identity, adopted sessions, several ensembles.
 
 mod refused;
 
@@ -11,21 +11,24 @@ use zk_recipes::shared::SharedCount;
 /// A port that nobody listens on.
 const NOBODY: &str = "127.0.0.1:1";
 
+/// Though a server does not answer, and by hosts that have a scheme.
 #[tokio::test]
-async fn a_session_is_killed_though_a_server_does_not_answer() {
+async fn the_session_of_a_client_can_be_ended() {
     let server = empty_server().await;
     let silent = FaultProxy::start(server.connect_string()).await.unwrap();
-    let other = FaultProxy::start(server.connect_string()).await.unwrap();
-    let both = format!("{},{}", silent.connect_string(), other.connect_string());
-    let client = Client::connect(&both).await.unwrap();
+    let hosts = format!("tcp://{},tcp://{}", silent.connect_string(), server.connect_string());
+    let client = Client::builder().session_timeout(SESSION).connect(&hosts).await.unwrap();
+    let first = session_id(&client).await;
     silent.set_traffic(Traffic::black_hole());
     kill_session(&client).await.unwrap();
+    silent.set_traffic(Traffic::pass());
+    eventually("another session", async || (session_id(&client).await != first).then_some(())).await;
 }
 
 #[tokio::test]
 async fn a_session_ends_with_the_last_handle() {
     let server = empty_server().await;
-    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let zookeeper = bystander_of(&server.connect_string()).await;
     let client = connect(&server).await;
     let guard = mutex(&client).acquire().await.unwrap();
     let clone = client.clone();
@@ -150,7 +153,7 @@ async fn the_margin_of_an_adopted_session_is_measured_by_its_own_timeout() {
         let connector = zk::Client::connector().with_session_timeout(timeout);
         connector.connect(&server.connect_string()).await.unwrap()
     };
-    let (long, short) = (session(secs(40)).await, session(secs(2)).await);
+    let (long, short) = (session(secs(40)).await, session(secs(10)).await);
     let margin = long.session_timeout() / 2;
     let _client = Client::builder().validity_margin(margin).from_zookeeper(long).unwrap();
     let longest = short.session_timeout() * 2 / 3;
@@ -161,7 +164,7 @@ async fn the_margin_of_an_adopted_session_is_measured_by_its_own_timeout() {
 #[tokio::test]
 async fn an_adopted_session_is_left_to_its_owner() {
     let server = empty_server().await;
-    let zookeeper = zk::Client::connect(&server.connect_string()).await.unwrap();
+    let zookeeper = bystander_of(&server.connect_string()).await;
     let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
     let lock = mutex(&client);
     let guard = lock.acquire().await.unwrap();
@@ -178,29 +181,6 @@ async fn an_adopted_session_is_left_to_its_owner() {
     queue_of(&zookeeper, "/locks/a", 1).await;
     drop(guard);
     assert_nothing_left(&server, &zookeeper, "/locks/a").await;
-
-    // When it is over, it is over.
-    let client = Client::from_zookeeper(zookeeper.clone()).unwrap();
-    let holder = connect(&server).await;
-    let held = mutex(&holder).acquire().await.unwrap();
-    let waiter = acquire_in_task(&mutex(&client));
-    queue_of(&zookeeper, "/locks/a", 2).await;
-    end(zookeeper, &server).await;
-    let error = within(waiter).await.unwrap().unwrap_err();
-    assert!(matches!(error, Error::SessionOver { .. }), "{error}");
-    within(client.watch_connection().wait_for(|state| *state == ConnectionState::Lost)).await.unwrap();
-    let error = mutex(&client).acquire().await.unwrap_err();
-    assert!(matches!(error, Error::SessionOver { .. }), "{error}");
-    drop(held);
-}
-
-/// Ends a session that is not a client's of this library.
-async fn end(zookeeper: zk::Client, server: &Server) {
-    // The server forgets it: a pause for longer than the session.
-    server.pause().unwrap();
-    let mut state = zookeeper.state_watcher();
-    while !within(state.changed()).await.is_terminated() {}
-    server.resume().unwrap();
 }
 
 /// A server does not tell of the end of a node that one may not read.
@@ -209,7 +189,7 @@ async fn the_nodes_of_others_need_not_be_readable() {
     let sandbox = Sandbox::new();
     let (alice, bob) = (sandbox.private_client("alice").await, sandbox.private_client("bob").await);
     let held = mutex(&alice).acquire().await.unwrap();
-    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+    let zookeeper = bystander_of(&servers()).await;
     let path = sandbox.lock_path();
     let waiter = acquire_in_task(&mutex(&bob));
     queue_of(&zookeeper, &path, 2).await;
@@ -264,7 +244,8 @@ fn no_guard_panics_when_its_runtime_ends() {
         for within_a_task in [true, false] {
             let runtime = runtime();
             let kept = runtime.block_on(async {
-                let mutex = mutex(&connect_here(&server).await);
+                // Of a path of its own: the sessions of ended runtimes are not closed.
+                let mutex = mutex_at(&connect_here(&server).await, &format!("/locks/{within_a_task}"));
                 // So that the path is watched.
                 visit(&mutex, 3).await;
                 let guard = mutex.acquire().await.unwrap();
@@ -285,20 +266,23 @@ fn no_guard_panics_when_its_runtime_ends() {
     });
 }
 
+/// Nor does anybody wait for ever, also if the runtime ends while there is no connection.
 #[test]
 fn no_waiter_on_another_runtime_panics_when_that_of_the_client_ends() {
     let name = "no_waiter_on_another_runtime_panics_when_that_of_the_client_ends";
     in_a_process_that_aborts_at_panics(name, || {
         let others = runtime();
         let server = others.block_on(Server::start()).unwrap();
+        let (proxy, _) = others.block_on(connect_by_proxy(&server));
         let holding = others.block_on(connect(&server));
-        for round in 0..10 {
+        for round in 0..20 {
             let path = format!("/locks/{round}");
-            let holder = InterProcessMutex::new(&holding, &path).unwrap();
-            let held = others.block_on(holder.acquire()).unwrap();
+            let held = others.block_on(mutex_at(&holding, &path).acquire()).unwrap();
             let runtime = runtime();
-            let client = runtime.block_on(connect_here(&server));
-            let mutex = InterProcessMutex::new(&client, &path).unwrap();
+            let builder = Client::builder().runtime(runtime.handle().clone()).session_timeout(SESSION);
+            let client = runtime.block_on(builder.connect(&proxy.connect_string())).unwrap();
+            let guard = runtime.block_on(mutex_at(&client, &format!("/own/{round}")).acquire()).unwrap();
+            let mutex = mutex_at(&client, &path);
             let waiters: Vec<_> = (0..10)
                 .map(|_| {
                     let mutex = mutex.clone();
@@ -309,11 +293,25 @@ fn no_waiter_on_another_runtime_panics_when_that_of_the_client_ends() {
                 let watched = server.four_letter_word("wchp").await.unwrap();
                 (watched.matches(&format!("{path}/_c_")).count() >= waiters.len()).then_some(())
             }));
-            drop(runtime);
-            for waiter in waiters {
-                assert_eq!(others.block_on(within(waiter)).unwrap().unwrap_err(), Error::Closed);
+            if round % 2 == 1 {
+                proxy.cut();
+                std::thread::sleep(Duration::from_micros(fastrand::u64(0..10_000)));
             }
-            others.block_on(held.release()).unwrap();
+            if round % 4 < 2 {
+                drop(runtime)
+            } else {
+                runtime.shutdown_background()
+            }
+            others.block_on(async {
+                for waiter in waiters {
+                    assert_eq!(within(waiter).await.unwrap().unwrap_err(), Error::Closed);
+                }
+                within(guard.lost()).await;
+                assert!(!guard.is_valid());
+                let _ = within(guard.release()).await;
+                within(client.close()).await;
+                held.release().await.unwrap();
+            });
         }
     });
 }
@@ -401,11 +399,37 @@ async fn compressed_data_is_shown_as_text() {
     sandbox.assert_nothing_left().await;
 }
 
+async fn try_at(ensembles: &Ensembles<Client>, path: &str) -> Result<Option<LockGuard>, Error> {
+    InterProcessMutex::new(ensembles.of(path), path)?.try_acquire().await
+}
+
+/// As the guide says: programs that know the old ensembles, both, and the new ones never have a lock at the same time.
 #[tokio::test]
-async fn the_session_of_a_client_whose_hosts_have_a_scheme_can_be_ended() {
-    let server = empty_server().await;
-    let client = Client::connect(&format!("tcp://{}", server.connect_string())).await.unwrap();
-    let first = session_id(&client).await;
-    kill_session(&client).await.unwrap();
-    eventually("another session", async || (session_id(&client).await != first).then_some(())).await;
+async fn programs_that_take_both_places_keep_the_others_out_while_the_ensembles_change() {
+    let (blue, green) = (empty_server().await, empty_server().await);
+    let ensembles = async |names: &'static [&str]| {
+        let mut clients = Vec::new();
+        for name in names {
+            clients.push((*name, connect(if *name == "blue" { &blue } else { &green }).await));
+        }
+        Ensembles::new(clients).unwrap()
+    };
+    let (old, new) = (ensembles(&["blue"]).await, ensembles(&["green", "blue"]).await);
+    let (before, after) = (ensembles(&["blue"]).await, ensembles(&["blue", "green"]).await);
+    let paths: Vec<_> = (0..20).map(|number| format!("/orders/{number}")).collect();
+    assert!(paths.iter().any(|path| new.name_of(path) == "blue"));
+    assert!(paths.iter().any(|path| new.name_of(path) == "green"));
+    for path in &paths {
+        let mut guards = vec![try_at(&before, path).await.unwrap().unwrap()];
+        if before.name_of(path) != after.name_of(path) {
+            guards.push(try_at(&after, path).await.unwrap().unwrap());
+        }
+        assert!(try_at(&old, path).await.unwrap().is_none(), "{path} at its old place");
+        assert!(try_at(&new, path).await.unwrap().is_none(), "{path} at its new place");
+        guards.remove(0).release().await.unwrap();
+        assert_eq!(try_at(&new, path).await.unwrap().is_some(), guards.is_empty(), "{path}, half released");
+    }
+    for (_, client) in [old, new, before, after].iter().flat_map(Ensembles::iter) {
+        client.clone().close().await;
+    }
 }

@@ -2,28 +2,6 @@
 
 use super::*;
 
-#[tokio::test]
-async fn work_is_waited_for_and_then_stopped() {
-    let (_server, [client]) = server_and_clients().await;
-    let (latch, leadership) = leading(&client, LeaderOptions::new().grace(ms(200))).await;
-    let [worker, polite] = [leadership.clone(), leadership.clone()];
-    let endless = tokio::spawn(async move { worker.run(std::future::pending::<()>()).await });
-    let polite = tokio::spawn(async move {
-        let working = async {
-            polite.resign_requested().await;
-            assert!(polite.is_valid());
-        };
-        polite.run(working).await
-    });
-    state(&mut latch.watch_state(), LeaderState::is_leading).await;
-    tokio::task::yield_now().await;
-    leadership.resign().await.unwrap();
-    within(polite).await.unwrap().unwrap();
-    let stopped = within(endless).await.unwrap();
-    assert!(matches!(stopped, Err(Error::LockLost { reason: LossReason::Resigned, .. })), "{stopped:?}");
-    assert!(matches!(leadership.run(async {}).await, Err(Error::LockLost { .. })));
-}
-
 // Curator's `LeaderLatch.CloseMode`.
 #[tokio::test]
 async fn work_that_waits_hears_at_once_that_the_term_is_to_end() {
@@ -70,44 +48,6 @@ async fn work_that_waits_hears_at_once_that_the_term_is_to_end() {
         let later = leadership.until_resigning(async { panic!("{way}") });
         assert_eq!(within(later).await, None::<()>, "{way}");
     }
-}
-
-#[tokio::test]
-async fn nothing_that_was_waited_for_is_lost() {
-    const MESSAGES: usize = 100;
-    let (_server, [client]) = server_and_clients().await;
-    let latch = latch(&client, "a");
-    let (tell, mut told) = mpsc::channel(1);
-    tokio::spawn(async move {
-        for message in 0..MESSAGES {
-            tell.send(message).await.unwrap();
-        }
-    });
-    let (mut received, mut terms) = (Vec::new(), 0);
-    while received.len() < MESSAGES {
-        let leadership = within(latch.await_leadership()).await.unwrap();
-        terms += 1;
-        let term = leadership.clone();
-        let resigning = tokio::spawn(async move {
-            // Sometime within the work.
-            for _ in 0..100 {
-                tokio::task::yield_now().await;
-            }
-            term.resign().await
-        });
-        let working = leadership.run(async {
-            while let Some(Some(message)) = leadership.until_resigning(told.recv()).await {
-                received.push(message);
-                // A wait that is given up, and goes on later, loses nothing either.
-                let endless = leadership.until_resigning(std::future::pending::<()>());
-                let _ = timeout(Duration::ZERO, endless).await;
-            }
-        });
-        working.await.unwrap();
-        within(resigning).await.unwrap().unwrap();
-    }
-    assert!(terms > 2, "{terms}");
-    assert_eq!(received, (0..MESSAGES).collect::<Vec<_>>());
 }
 
 // Curator's selector swallows what its listener throws.
@@ -177,39 +117,11 @@ async fn the_node_stays_for_as_long_as_the_work_cannot_be_stopped() {
     within(told.recv()).await.unwrap();
 }
 
-// Curator's `close` of a client waits for no work either.
-#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_client_that_closes_waits_for_the_work_of_its_leaders() {
-    let (_server, [one, two]) = server_and_clients().await;
-    let (begin, mut begun) = mpsc::unbounded_channel();
-    let (finish, mut finished) = mpsc::unbounded_channel();
-    let first = LeaderSelector::start(&one, PATH, LeaderOptions::new(), move |leadership: Leadership| {
-        let (begin, finish) = (begin.clone(), finish.clone());
-        async move {
-            begin.send(()).unwrap();
-            leadership.resign_requested().await;
-            // It brings its work to an end, by all means.
-            leadership.transaction().create("/done", "", CreateMode::Persistent).commit().await?;
-            finish.send(()).unwrap();
-            Ok::<(), Error>(())
-        }
-    })
-    .unwrap();
-    within(begun.recv()).await.unwrap();
-    let (next, mut told) = told_selector(&two, LeaderSelector::start);
-    both_stand(&next).await;
-    within(one.close()).await;
-    assert!(finished.try_recv().is_ok(), "the work has ended by itself");
-    within(told.recv()).await.unwrap();
-    assert!(one.is_closed());
-    state(&mut first.watch_state(), |state| matches!(state, LeaderState::Closed)).await;
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_client_that_closes_waits_for_a_step_but_not_for_ever() {
     let (server, [two]) = server_and_clients().await;
     for is_endless in [false, true] {
-        let adopted = zk::Client::connect(&server.connect_string()).await.unwrap();
+        let adopted = bystander_of(&server.connect_string()).await;
         let patience = if is_endless { ms(500) } else { BOUND };
         let one = Client::builder().connection_timeout(patience).from_zookeeper(adopted.clone()).unwrap();
         let (_latch, leadership) = leading(&one, LeaderOptions::new().grace(ms(20))).await;
@@ -243,29 +155,6 @@ async fn a_client_that_closes_waits_for_a_step_but_not_for_ever() {
         assert_eq!(within(leadership.lost()).await, LossReason::Closed);
         next.close(CloseMode::Silent).await.unwrap();
     }
-}
-
-#[tokio::test]
-async fn work_that_nobody_polls_does_not_keep_the_leadership() {
-    let (_server, [client]) = server_and_clients().await;
-    let options = LeaderOptions::new().grace(ms(20));
-    let (_latch, leadership) = leading(&client, options).await;
-    let steps = Arc::new(AtomicUsize::new(0));
-    let mut idle = Box::pin(leadership.run({
-        let steps = steps.clone();
-        std::future::poll_fn(move |context| {
-            steps.fetch_add(1, SeqCst);
-            context.waker().wake_by_ref();
-            std::task::Poll::<()>::Pending
-        })
-    }));
-    assert_eq!(poll_times(&mut idle, 1).await, None);
-    assert_eq!(steps.load(SeqCst), 1);
-    within(leadership.resign()).await.unwrap();
-    assert_eq!(leadership.loss(), Some(LossReason::Resigned));
-    // It is not polled any more by whoever polls it late.
-    assert!(matches!(within(&mut idle).await, Err(Error::LockLost { reason: LossReason::Resigned, .. })));
-    assert_eq!(steps.load(SeqCst), 1);
 }
 
 #[tokio::test]

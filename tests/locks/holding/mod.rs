@@ -1,6 +1,5 @@
 //! What is done about held locks: an end to their time, requests to give them back, taking them away, data.
 
-mod asking;
 mod owners;
 
 use crate::prelude::*;
@@ -26,19 +25,6 @@ async fn the_time_is_over_also_if_the_runtime_of_the_acquire_is_gone() {
     sandbox.assert_nothing_left().await;
 }
 
-#[tokio::test]
-async fn a_hold_of_no_time_is_refused() {
-    let client = Client::connect_lazily("127.0.0.1:1").unwrap();
-    for kind in KINDS {
-        let error = kind.lock(&client, LockOptions::new().max_hold(Duration::ZERO)).unwrap_err();
-        assert!(matches!(error, Error::InvalidArgument { argument: "max_hold", .. }), "{kind:?}: {error}");
-    }
-    // Locks that a multi-lock was given have options of their own.
-    let multi = MultiLock::of([Kind::Mutex.unlimited(&client)]).unwrap();
-    let error = multi.with_options(LockOptions::new()).unwrap_err();
-    assert!(matches!(error, Error::InvalidArgument { argument: "options", .. }), "{error}");
-}
-
 // --- Requests to give it back ---
 
 /// Waits until a node shows this data, and nothing else is to come: its version counts all that was written to it.
@@ -49,6 +35,31 @@ async fn shows(zookeeper: &zk::Client, node: &str, data: &[u8], version: i32) {
     })
     .await;
     assert_eq!(zookeeper.check_stat(node).await.unwrap().unwrap().version, version);
+}
+
+#[tokio::test]
+async fn a_waiter_that_is_asked_hears_of_it_when_it_holds() {
+    let (sandbox, [holding, waiting]) = sandbox_with_clients().await;
+    let zookeeper = bystander_of(&servers()).await;
+    let lock = mutex(&holding);
+    let held = lock.acquire().await.unwrap();
+    let ticket = mutex(&waiting).enqueue().await.unwrap();
+    let participants = lock.participants().await.unwrap();
+    assert_eq!(operate::ask_participant(&holding, &participants[1]).await, Ok(true));
+    let asked = lock.participants().await.unwrap();
+    let requests = [&asked[0], &asked[1]].map(|it| (it.identity().unwrap(), it.is_revoke_requested()));
+    let word = &b"__REVOKE__"[..];
+    assert_eq!(requests, [(holding.identity(), false), (word, true)], "Curator's word for it");
+    held.release().await.unwrap();
+    let guard = within(ticket.acquired()).await.unwrap();
+    assert_eq!(guard.node_path(), participants[1].node_path());
+    assert_eq!(within(guard.revoke_requested()).await, Ok(()));
+    shows(&zookeeper, guard.node_path(), waiting.identity(), 2).await;
+    guard.release().await.unwrap();
+    for gone in &participants {
+        assert_eq!(operate::ask_participant(&holding, gone).await, Ok(false));
+    }
+    sandbox.assert_nothing_left().await;
 }
 
 #[tokio::test]
@@ -173,23 +184,6 @@ async fn a_missing_right_is_an_error_that_names_the_node() {
 // --- Taking it away ---
 
 #[tokio::test]
-async fn what_was_taken_is_told_also_if_the_reply_was_lost() {
-    let (server, proxy, _) = server_with_proxy().await;
-    let operator = Client::connect(&proxy.connect_string()).await.unwrap();
-    let guard = Kind::Mutex.unlimited(&connect(&server).await).acquire().await.unwrap();
-    let lost = proxy.intercept(Request::Delete, Fate::LoseReply);
-    let taken = within(operate::force_release(&operator, Kind::Mutex.path())).await.unwrap();
-    within(lost.happened()).await;
-    assert_eq!(node_paths(&taken), [guard.node_path()]);
-    assert!(taken[0].is_holder());
-    let path = guard.node_path().to_owned();
-    let message = format!("the lock {path} was lost: its node was deleted; acquire it again");
-    let error = guard.release().await.unwrap_err();
-    assert_eq!(error, Error::LockLost { path, reason: LossReason::Deleted });
-    assert_eq!(error.to_string(), message);
-}
-
-#[tokio::test]
 async fn a_lock_is_taken_from_all_who_hold_it() {
     let (sandbox, [one, two]) = sandbox_with_clients().await;
     let path = Kind::Read.path();
@@ -229,7 +223,7 @@ async fn a_lock_is_taken_from_all_who_hold_it() {
 #[tokio::test]
 async fn one_contender_can_be_removed() {
     let (sandbox, [one, two]) = sandbox_with_clients().await;
-    let zookeeper = zk::Client::connect(&servers()).await.unwrap();
+    let zookeeper = bystander_of(&servers()).await;
 
     // One of several permits.
     let path = Kind::Permit.path();

@@ -1,9 +1,7 @@
 //! Barriers.
 
 mod barrier;
-mod counted;
 mod double_barrier;
-mod rounds;
 
 use crate::recipes::prelude::*;
 

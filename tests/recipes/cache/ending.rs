@@ -1,37 +1,26 @@
-//! How caches end.
+//! How caches end, also those that would become too large.
 
 use super::*;
 
-const ADD_WATCH: Request = Request::Other(106);
-
+/// It is dropped, or its client is closed.
 #[tokio::test]
-async fn changes_of_a_cache_that_is_dropped_before_it_has_loaded_end() {
+async fn a_cache_that_ends_before_it_has_loaded_ends_all() {
     let client = Client::connect_lazily("127.0.0.1:1").unwrap();
-    for waits in [false, true] {
+    for closes in [false, true] {
         let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
-        let mut changes = cache.changes();
+        let (mut changes, mut state) = (cache.changes(), cache.watch_state());
         let ended = tokio::spawn(async move { changes.next().await.is_none() });
-        if waits {
-            sleep(ms(300)).await;
+        if closes {
+            client.close().await;
+            assert_eq!(within(cache.wait_loaded()).await.unwrap_err(), Error::Closed);
+            assert!(within(cache.changes().next()).await.is_none());
+        } else {
+            drop(cache);
         }
-        drop(cache);
-        assert!(matches!(timeout(BOUND, ended).await, Ok(Ok(true))), "it waits for ever");
+        assert!(within(ended).await.unwrap());
+        while within(state.changed()).await.is_some() {}
+        assert_eq!(closes, state.get() == CacheState::Failed(Error::Closed));
     }
-}
-
-#[tokio::test]
-async fn a_client_that_is_closed_before_the_load_ends_all() {
-    let client = Client::connect_lazily("127.0.0.1:1").unwrap();
-    let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
-    let mut changes = cache.changes();
-    let mut state = cache.watch_state();
-    client.close().await;
-    assert!(within(changes.next()).await.is_none());
-    assert_eq!(within(cache.wait_loaded()).await.unwrap_err(), Error::Closed);
-    let seen = within(state.wait_for(|state| matches!(state, CacheState::Failed(_)))).await.unwrap().clone();
-    assert_eq!(seen, CacheState::Failed(Error::Closed));
-    while within(state.changed()).await.is_some() {}
-    assert!(within(cache.changes().next()).await.is_none());
 }
 
 #[tokio::test]
@@ -47,55 +36,53 @@ async fn a_cache_ends_with_the_runtime_of_its_client() {
     runtime.shutdown_background();
     eventually("the client is closed", async || client.is_closed().then_some(())).await;
     zookeeper.set_data("/r", b"new", None).await.unwrap();
-    let mut broken = Vec::new();
-    if timeout(secs(20), changes.next()).await.is_err() {
-        broken.push("changes().next() waits for ever");
-    }
-    if timeout(secs(20), cache.wait_until(|_| false)).await.is_err() {
-        broken.push("wait_until waits for ever");
-    }
-    if cache.state().is_current() {
-        broken.push("the state is Current for ever, with old data");
-    }
-    assert!(broken.is_empty(), "{broken:?}");
+    within(changes.next()).await;
+    assert!(within(cache.wait_until(|_| false)).await.is_err());
+    assert!(!cache.state().is_current(), "with old data");
 }
 
-/// Until a watch is removed at the server, its events arrive and each makes `zookeeper-client` remove it again. Beside a
-/// watch on its way, that is a use of freed memory.
 #[tokio::test]
-async fn no_watch_is_set_while_another_one_is_removed() {
-    let server = MemoryServer::start().unwrap();
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let new_cache = || Cache::start(&client, "/r", CacheOptions::node()).unwrap();
-    let first = new_cache();
-    within(first.wait_current()).await.unwrap();
-    let removal = proxy.intercept(Request::RemoveWatches, Fate::HoldReply);
-    drop(first);
-    within(removal.happened()).await;
-    let second = new_cache();
-    let setting = proxy.intercept(ADD_WATCH, Fate::HoldReply);
-    let is_early = timeout(ms(50), setting.happened()).await.is_ok();
-    assert!(!is_early, "the server had not removed the first watch yet");
-    drop(setting);
-    removal.release();
-    within(second.wait_current()).await.unwrap();
+async fn a_cache_that_would_be_too_large_fails() {
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
+    create_all(&zookeeper, &["/r", "/r/a", "/r/b"], b"0123456789").await;
+    let too_large = |max_nodes, max_bytes| Error::CacheTooLarge { path: "/r".into(), max_nodes, max_bytes };
+    for (max_nodes, max_bytes) in [(2, 1000), (1000, 30)] {
+        let options = CacheOptions::tree().max_nodes(max_nodes).max_bytes(max_bytes);
+        let cache = Cache::start(&client, "/r", options).unwrap();
+        let failed = within(cache.wait_loaded()).await.unwrap_err();
+        assert_eq!(failed, too_large(max_nodes, max_bytes));
+        assert!(cache.current().is_empty(), "no part is shown");
+        assert_eq!(cache.state(), CacheState::Failed(failed));
+    }
+    // Later, what was shown stays.
+    let cache = Cache::start(&client, "/r", CacheOptions::tree().max_nodes(3)).unwrap();
+    let mut changes = cache.changes();
+    within(cache.wait_current()).await.unwrap();
+    create(&zookeeper, "/r/c", b"").await;
+    within(cache.watch_state().wait_for(|state| matches!(state, CacheState::Failed(_)))).await.unwrap();
+    assert_eq!(cache.current().len(), 3);
+    while within(changes.next()).await.is_some() {}
+    let panics = CacheOptions::tree().filter(|_| panic!("on purpose"));
+    let cache = Cache::start(&client, "/r", panics).unwrap();
+    let failed = within(cache.wait_loaded()).await.unwrap_err();
+    assert_eq!(failed, Error::CacheFilterPanicked { path: "/r".into() });
 }
 
-/// A cache that is dropped while its watch is being set, or a client that is closed meanwhile.
 #[tokio::test]
-async fn no_watch_is_left_of_a_cache_that_is_dropped_early() {
-    let (server, zookeeper) = server_and_bystander().await;
-    create(&zookeeper, "/r", b"").await;
-    let (proxy, client) = connect_by_proxy(&server).await;
-    for _ in 0..20 {
-        let held = proxy.intercept(ADD_WATCH, Fate::HoldReply);
-        let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
-        held.happened().await;
-        drop(cache);
-        sleep(ms(10)).await;
-        held.release();
+async fn invalid_options_are_refused() {
+    let (server, client) = server_and_client().await;
+    for options in
+        [CacheOptions::tree().max_nodes(0), CacheOptions::tree().max_bytes(0), CacheOptions::tree().buffer(0)]
+    {
+        let refused = Cache::start(&client, "/r", options).map(drop);
+        assert!(matches!(refused, Err(Error::InvalidArgument { .. })), "{refused:?}");
     }
-    eventually("no watch is left", async || (server.watch_count().await.unwrap() == 0).then_some(())).await;
-    drop(current(&client, "/r").await);
+    assert!(matches!(
+        Cache::start(&client, "r", CacheOptions::tree()).map(drop),
+        Err(Error::InvalidPath { .. })
+    ));
+    // Where the servers of an adopted session are is not known.
+    let adopted = Client::from_zookeeper(bystander(&server).await).unwrap();
+    let refused = Cache::start(&adopted, "/r", CacheOptions::tree()).unwrap_err();
+    assert!(matches!(refused, Error::InvalidArgument { argument: "client", .. }), "{refused}");
 }

@@ -64,84 +64,6 @@ async fn a_cache_holds_what_its_options_say() {
     assert_eq!((node.data(), node.data_length()), (None, 7));
 }
 
-/// The connection is lost between the event of a change of the child, and the reply.
-#[tokio::test]
-async fn a_child_is_told_below_its_new_parent() {
-    let (server, zookeeper) = server_and_bystander().await;
-    create_all(&zookeeper, &["/r", "/r/p", "/r/p/c"], b"old").await;
-    let (proxy, client) = connect_by_proxy(&server).await;
-    let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
-    let mut reader = Reader::of(&cache).await;
-    let held = proxy.intercept(Request::GetData, Fate::HoldReply);
-    zookeeper.set_data("/r/p/c", b"changed", None).await.unwrap();
-    within(held.happened()).await;
-    cut_off(&proxy);
-    drop(held);
-    until("it knows that it may be stale", || !cache.state().is_current()).await;
-    assert_eq!(cache.current().len(), 3, "what was known stays readable");
-    for path in ["/r/p/c", "/r/p"] {
-        zookeeper.delete(path, None).await.unwrap();
-    }
-    create_all(&zookeeper, &["/r/p", "/r/p/c"], b"new").await;
-    mend(&proxy);
-    within(cache.wait_current()).await.unwrap();
-    reader.read();
-    assert_eq!(reader.told, ["-/r/p/c", "-/r/p", "+/r/p", "+/r/p/c"]);
-
-    // Nothing changes with a new session.
-    reader.told.clear();
-    kill_session(&client).await.unwrap();
-    zookeeper.set_data("/r/p/c", b"newer", None).await.unwrap();
-    shows(&cache, "/r/p/c", Some(b"newer")).await;
-    within(cache.wait_current()).await.unwrap();
-    reader.read();
-    assert_eq!((reader.told, reader.resets), (vec!["=/r/p/c".to_owned()], 1));
-}
-
-#[tokio::test]
-async fn a_late_reader_starts_over() {
-    let (server, zookeeper) = server_and_bystander().await;
-    create(&zookeeper, "/r", b"").await;
-    let client = connect(&server).await;
-    let cache = Cache::start(&client, "/r", CacheOptions::node().buffer(4)).unwrap();
-    let mut reader = Reader::of(&cache).await;
-    for number in 0..50_u8 {
-        zookeeper.set_data("/r", &[number], None).await.unwrap();
-        // Each change is told by itself.
-        shows(&cache, "/r", Some(&[number])).await;
-    }
-    reader.read();
-    assert_eq!(reader.resets, 2);
-    reader.assert_is(&cache.current());
-    assert!(reader.told.is_empty(), "the snapshot has all that was kept: {:?}", reader.told);
-    zookeeper.set_data("/r", b"on", None).await.unwrap();
-    shows(&cache, "/r", Some(b"on")).await;
-    reader.read();
-    assert_eq!(reader.told, ["=/r"]);
-}
-
-#[tokio::test]
-async fn a_cache_ends_when_it_is_dropped() {
-    let (server, zookeeper) = server_and_bystander().await;
-    create(&zookeeper, "/r", b"").await;
-    let client = connect(&server).await;
-    let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
-    let other = cache.clone();
-    let mut changes = cache.changes();
-    let mut state = cache.watch_state();
-    within(cache.wait_current()).await.unwrap();
-    watches_on(&server, "/r").await;
-    drop(cache);
-    within(other.wait_current()).await.unwrap();
-    assert!(matches!(changes.next().await, Some(CacheEvent::Reset(_))));
-    drop(other);
-    assert!(within(changes.next()).await.is_none());
-    while within(state.changed()).await.is_some() {}
-    eventually("no watch is left", async || (server.watch_count().await.unwrap() == 0).then_some(())).await;
-    // The client is there for others.
-    assert!(client.wait_connected().await.is_ok());
-}
-
 #[tokio::test]
 async fn compressed_data_is_decompressed() {
     let (server, zookeeper) = server_and_bystander().await;
@@ -156,6 +78,12 @@ async fn compressed_data_is_decompressed() {
     let kept = within(cache.wait_current()).await.unwrap();
     assert_eq!(kept.data("/count"), Some(&raw[..]));
     assert_ne!(plain.data("/count"), kept.data("/count"));
+    // The root of a namespace, too.
+    let client = Client::builder().namespace("count").connect(&server.connect_string()).await.unwrap();
+    let cache = Cache::start(&client, "/", CacheOptions::node()).unwrap();
+    let root = within(cache.wait_current()).await.unwrap();
+    assert_eq!(root.data("/"), Some(&7_i32.to_be_bytes()[..]));
+    assert_eq!(root.get("/").unwrap().data_length(), raw.len(), "at the servers, it is compressed");
 }
 
 #[tokio::test]

@@ -1,13 +1,10 @@
 //! Caches of nodes.
 
 mod beside_others;
-mod current;
 mod ending;
 mod following;
-mod limits;
 mod one_shots;
 mod reader;
-mod replies;
 mod restored;
 mod root;
 mod servers;
@@ -28,18 +25,6 @@ async fn on_each_server(check: impl AsyncFn(&Server)) {
 /// Creates a node.
 async fn create(zookeeper: &zk::Client, path: &str, data: &[u8]) {
     zookeeper.create(path, data, &anyone(CreateMode::Persistent)).await.unwrap();
-}
-
-/// Creates many nodes, in transactions.
-async fn create_many(zookeeper: &zk::Client, paths: impl Iterator<Item = String>, data: &[u8]) {
-    let paths: Vec<String> = paths.collect();
-    for paths in paths.chunks(1000) {
-        let mut writer = zookeeper.new_multi_writer();
-        for path in paths {
-            writer.add_create(path, data, &anyone(CreateMode::Persistent)).unwrap();
-        }
-        writer.commit().await.unwrap();
-    }
 }
 
 async fn create_all(zookeeper: &zk::Client, paths: &[&str], data: &[u8]) {

@@ -1,11 +1,8 @@
 //! Service discovery.
 
 mod following;
-mod picking;
-mod reading;
 mod registering;
 mod static_instances;
-mod threads;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

@@ -1,4 +1,4 @@
-//! Instances that are registered.
+//! Instances that are registered, and read.
 
 use serde_json::json;
 
@@ -78,8 +78,6 @@ async fn what_cannot_be_registered_is_refused() {
     for instance in [
         ServiceInstance::new(""),
         ServiceInstance::new("a/b"),
-        orders(""),
-        orders("a/b"),
         orders("a").service_type(ServiceType::DynamicSequential),
         orders("a").address("a".repeat(64 << 10)),
     ] {
@@ -97,12 +95,6 @@ async fn what_cannot_be_registered_is_refused() {
         assert_eq!(registration.instance().address.as_deref(), Some("10.0.0.7"));
     }
     assert_eq!(ids(&services).await, ["a"]);
-}
-
-#[tokio::test]
-async fn names_that_cannot_be_those_of_nodes_are_refused() {
-    let server = empty_server().await;
-    let services = services(&connect(&server).await);
     for name in ["", "a/b", "..", ".", "a\u{1}b", "\u{1f600}"] {
         for error in [
             within(services.instances(name)).await.unwrap_err(),
@@ -113,4 +105,46 @@ async fn names_that_cannot_be_those_of_nodes_are_refused() {
             assert!(matches!(error, Error::InvalidArgument { .. }), "{name:?}: {error:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn what_is_no_instance_or_may_not_be_read_is_left_out() {
+    let server = empty_server().await;
+    let (client, owner) = (connect(&server).await, bystander(&server).await);
+    let _registration = within(services(&client).register(orders("a"))).await.unwrap();
+    owner.auth("digest", b"someone:secret").await.unwrap();
+    let private = CreateMode::Ephemeral.with_acls(zk::Acls::creator_all());
+    owner.create("/services/orders/b", b"{}", &private).await.unwrap();
+    create(&owner, &[("c", "10.0.0.8:8080")]).await;
+    let services = services(&client);
+    let found = within(services.instances("orders")).await.unwrap();
+    assert_eq!(found.iter().map(|instance| instance.id.as_str()).collect::<Vec<_>>(), ["a"]);
+    let error = within(services.instance("orders", "b")).await.unwrap_err();
+    assert!(matches!(&error, Error::NotAnInstance { path, .. } if path == "/services/orders/b"), "{error}");
+    assert_eq!((found.unreadable().len(), &found.unreadable()[0]), (2, &error));
+    let cache = services.cache("orders").unwrap();
+    let cached = within(cache.wait_until(|instances| instances.unreadable().len() == 2)).await.unwrap();
+    assert_eq!(*cached, found);
+}
+
+#[tokio::test]
+async fn threads_find_services_too() {
+    use zk_recipes::blocking::{self, discovery};
+
+    let (_server, client) = server_and_client().await;
+    let found = within(tokio::task::spawn_blocking(move || {
+        let client = blocking::Client::from(client);
+        let services = discovery::ServiceDiscovery::<Weight>::new(&client, "/services").unwrap();
+        let mut registration = services.register(orders("a")).unwrap();
+        registration.update(orders("a").port(9090)).unwrap();
+        assert_eq!(services.names().unwrap(), ["orders"]);
+        assert_eq!(services.instances("orders").unwrap()[0].port, Some(9090));
+        assert_eq!(services.instance("orders", "b").unwrap(), None);
+        let cache = services.cache("orders").unwrap();
+        let seen = cache.wait_until(|instances| instances.len() == 1).unwrap();
+        registration.unregister().unwrap();
+        let left = cache.wait_changed(&seen).unwrap();
+        (left.len(), ServiceProvider::new(cache.into()).pick())
+    }));
+    assert_eq!(found.await.unwrap(), (0, None));
 }

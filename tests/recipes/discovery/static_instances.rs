@@ -28,16 +28,6 @@ async fn is_registered(registration: &Registration<Weight>) {
 }
 
 #[tokio::test]
-async fn a_static_instance_belongs_to_no_session() {
-    let (_server, client, zookeeper) = server_client_and_bystander().await;
-    let registration = register(&client, 1).await;
-    let stat = zookeeper.check_stat(PATH).await.unwrap().unwrap();
-    assert_eq!(stat.ephemeral_owner, 0);
-    within(registration.unregister()).await.unwrap();
-    assert_eq!(zookeeper.check_stat(PATH).await.unwrap(), None);
-}
-
-#[tokio::test]
 async fn an_instance_of_another_process_is_waited_for_and_left_alone() {
     let cases = [(ServiceType::Dynamic, false), (ServiceType::Static, false), (ServiceType::Static, true)];
     for (service_type, gives_up) in cases {
@@ -97,6 +87,7 @@ async fn two_that_are_described_the_same_do_not_fight() {
 async fn what_someone_writes_into_a_static_instance_stays() {
     let (_server, client, zookeeper) = server_client_and_bystander().await;
     let registration = register(&client, 1).await;
+    assert_eq!(zookeeper.check_stat(PATH).await.unwrap().unwrap().ephemeral_owner, 0);
     zookeeper.set_data(PATH, br#"{"port":5}"#, None).await.unwrap();
     gives_up(&registration).await;
     assert_eq!(found(&zookeeper).await, (5, 1));
@@ -107,22 +98,4 @@ async fn what_someone_writes_into_a_static_instance_stays() {
     zookeeper.set_data(PATH, br#"{"port":6}"#, None).await.unwrap();
     within(registration.unregister()).await.unwrap();
     assert_eq!(found(&zookeeper).await, (6, 1));
-}
-
-#[tokio::test]
-async fn own_writes_whose_replies_are_lost_are_known_again() {
-    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    create(&zookeeper, &[]).await;
-    let client = connect_through(&proxy).await;
-    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
-    let mut registration = register(&client, 1).await;
-    within(lost.happened()).await;
-    let lost = proxy.intercept(Request::SetData, Fate::LoseReply);
-    let updating = begun(registration.update(described(2)));
-    within(lost.happened()).await;
-    drop(updating);
-    within(registration.update(described(3))).await.unwrap();
-    assert_eq!(found(&zookeeper).await, (3, 2));
-    within(registration.unregister()).await.unwrap();
-    assert_eq!(zookeeper.check_stat(PATH).await.unwrap(), None);
 }

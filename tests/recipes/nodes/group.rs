@@ -8,13 +8,6 @@ fn group(client: &Client) -> Group {
     Group::new(client, PATH).unwrap()
 }
 
-fn text(members: &Members) -> String {
-    let members = members
-        .iter()
-        .map(|(id, member)| format!("{id}={}", String::from_utf8_lossy(member.payload().unwrap_or(b"?"))));
-    members.collect::<Vec<_>>().join(" ")
-}
-
 async fn shows(members: &mut Watch<Members>, wanted: &str) -> Members {
     let shown = |members: &Members| members.is_current() && text(members) == wanted;
     let waiting = async { members.wait_for(shown).await.unwrap().clone() };
@@ -168,48 +161,4 @@ async fn a_group_that_may_not_be_listed_is_tried_again() {
     // It depends on what its keeper sees first: that the client is closed, or that its session is over.
     let left = within(member.leave()).await;
     assert!(matches!(left, Ok(()) | Err(Error::Closed)), "{left:?}");
-}
-
-#[tokio::test]
-async fn threads_have_the_same() {
-    let (_server, client) = server_and_client().await;
-    on_a_thread(move || {
-        use zk_recipes::blocking;
-        let group = blocking::nodes::Group::new(&blocking::Client::from(client), PATH).unwrap();
-        let a = group.join("a", "1").unwrap();
-        let b = group.join_within("b", "2", BOUND).unwrap();
-        assert_eq!(text(&group.members().unwrap()), "a=1 b=2");
-        b.set_payload("3").unwrap();
-        let mut seen = group.watch_members();
-        while text(&seen.blocking_changed_within(BOUND).unwrap().expect("it comes")) != "a=1 b=3" {}
-        assert_eq!((a.id(), a.payload(), a.is_member(), group.path()), ("a", b"1".to_vec(), true, PATH));
-        assert!(a.state().is_present());
-        a.leave().unwrap();
-        b.leave().unwrap();
-    })
-    .await;
-}
-
-// "it is replaced in one transaction, so watchers see no gap": over a slow link, one event arrives after the other.
-#[tokio::test]
-async fn a_member_that_is_replaced_in_one_transaction_shows_no_gap() {
-    let (_server, proxy, zookeeper) = server_proxy_and_bystander().await;
-    zookeeper.mkdir(PATH, &anyone(CreateMode::Persistent)).await.unwrap();
-    let (path, ephemeral) = (format!("{PATH}/a"), anyone(CreateMode::Ephemeral));
-    zookeeper.create(&path, b"1", &ephemeral).await.unwrap();
-    let client = connect_through(&proxy).await;
-    let mut seen = group(&client).watch_members();
-    shows(&mut seen, "a=1").await;
-    proxy.set_traffic(Traffic::pass().bandwidth(1000));
-    for _ in 0..5 {
-        let mut writer = zookeeper.new_multi_writer();
-        writer.add_delete(&path, None).unwrap();
-        writer.add_create(&path, b"1", &ephemeral).unwrap();
-        writer.commit().await.unwrap();
-        let czxid = zookeeper.check_stat(&path).await.unwrap().unwrap().czxid;
-        let is_noticed =
-            |members: &Members| members.is_current() && members.get("a").is_none_or(|a| a.czxid() == czxid);
-        let shown = within(seen.wait_for(is_noticed)).await.unwrap().clone();
-        assert_eq!(text(&shown), "a=1");
-    }
 }

@@ -3,8 +3,6 @@
 mod edges;
 mod group;
 mod persistent_node;
-mod removal;
-mod takeovers;
 mod ttl;
 mod unreadable;
 
@@ -40,8 +38,9 @@ async fn make_parent(zookeeper: &zk::Client) {
     zookeeper.mkdir("/kept", &anyone(CreateMode::Container)).await.unwrap();
 }
 
-/// Puts a node of its own in the place of the kept one.
-async fn take_over(zookeeper: &zk::Client) {
-    zookeeper.delete(PATH, None).await.unwrap();
-    zookeeper.create(PATH, b"theirs", &anyone(CreateMode::Ephemeral)).await.unwrap();
+fn text(members: &Members) -> String {
+    let members = members
+        .iter()
+        .map(|(id, member)| format!("{id}={}", String::from_utf8_lossy(member.payload().unwrap_or(b"?"))));
+    members.collect::<Vec<_>>().join(" ")
 }

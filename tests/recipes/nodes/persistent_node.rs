@@ -27,15 +27,6 @@ async fn czxid(state: &mut Watch<NodeState>) -> i64 {
     }
 }
 
-/// Waits until the node is there, and is another one than before.
-async fn made_again(state: &mut Watch<NodeState>, before: i64) -> i64 {
-    let is_new = |state: &NodeState| matches!(state, NodeState::Present { czxid, .. } if *czxid != before);
-    match within(state.wait_for(is_new)).await.unwrap() {
-        NodeState::Present { czxid, .. } => czxid,
-        other => panic!("{other:?}"),
-    }
-}
-
 async fn blocked(state: &mut Watch<NodeState>) -> Error {
     let is_blocked = |state: &NodeState| matches!(state, NodeState::Blocked(_));
     match within(state.wait_for(is_blocked)).await.unwrap() {
@@ -74,9 +65,24 @@ async fn it_is_there_as_long_as_its_value_lives() {
     let again = ephemeral(&client, "four");
     within(again.wait_present()).await.unwrap();
     assert_eq!(data(&zookeeper, PATH).await, "four");
+    let another = PersistentNode::start(&client, PATH, "five", PersistentNodeOptions::new());
+    assert!(matches!(another, Err(Error::InvalidArgument { argument: "path", .. })));
     drop(again);
     queue_of(&zookeeper, "/kept", 0).await;
     all_watches(&server, 0).await;
+
+    let last = ephemeral(&client, "six");
+    within(last.wait_present()).await.unwrap();
+    within(client.close()).await;
+    queue_of(&zookeeper, "/kept", 0).await;
+    within(last.watch_state().wait_for(|state| *state == NodeState::Closed)).await.unwrap();
+    for error in [
+        within(last.wait_present()).await.unwrap_err(),
+        within(last.set_data("seven")).await.unwrap_err(),
+        within(last.close()).await.unwrap_err(),
+    ] {
+        assert_eq!(error, Error::Closed);
+    }
 }
 
 #[tokio::test]
@@ -93,34 +99,6 @@ async fn it_takes_few_requests() {
     // One that is closed before it was ever there sends nothing at all.
     within(node.close()).await.unwrap();
     assert_eq!(proxy.take_requests(), [Request::Exists, Request::Delete]);
-}
-
-// Curator rewrites the data at each reconnect, which wakes all watchers of all kept nodes.
-#[tokio::test]
-async fn a_reconnect_in_the_session_writes_nothing() {
-    let (_server, proxy, client, zookeeper) = server_proxy_client_and_bystander().await;
-    let node = ephemeral(&client, "one");
-    within(node.wait_present()).await.unwrap();
-    let before = stat(&zookeeper, PATH).await;
-    for _ in 0..3 {
-        proxy.take_requests();
-        proxy.cut();
-        let mut requests = Vec::new();
-        until("it looks at the node again", || {
-            requests.extend(proxy.take_requests());
-            requests.contains(&Request::Exists)
-        })
-        .await;
-        let writes = [Request::Create, Request::SetData];
-        assert!(!requests.iter().any(|request| writes.contains(request)), "{requests:?}");
-    }
-    assert_eq!(stat(&zookeeper, PATH).await, before);
-    assert!(node.state().is_present());
-    // What was changed during the interruption is noticed.
-    cut_off(&proxy);
-    zookeeper.delete(PATH, None).await.unwrap();
-    mend(&proxy);
-    made_again(&mut node.watch_state(), before.unwrap().czxid).await;
 }
 
 #[tokio::test]
@@ -151,19 +129,8 @@ async fn someone_elses_node_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_client_keeps_one_node_at_a_path() {
-    let (_server, client) = server_and_client().await;
-    let node = ephemeral(&client, "one");
-    let another = PersistentNode::start(&client, PATH, "two", PersistentNodeOptions::new());
-    assert!(matches!(another, Err(Error::InvalidArgument { argument: "path", .. })));
-    drop(node);
-    within(ephemeral(&client, "two").wait_present()).await.unwrap();
-}
-
-// Curator repeats a refused create as fast as the servers answer, and says nothing.
-#[tokio::test]
 async fn what_blocks_it_is_shown_and_it_recovers() {
-    let (_server, proxy, client, zookeeper) = server_proxy_client_and_bystander().await;
+    let (_server, client, zookeeper) = server_client_and_bystander().await;
     let acl = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     let persistent = CreateMode::Persistent.with_acls(zk::Acls::new(&acl));
     zookeeper.create("/kept", b"", &persistent).await.unwrap();
@@ -175,10 +142,6 @@ async fn what_blocks_it_is_shown_and_it_recovers() {
     );
     let error = within(node.set_data("newer")).await.unwrap_err();
     assert!(matches!(&error, Error::ZooKeeper { source: zk::Error::NoAuth, .. }), "{error}");
-    proxy.take_requests();
-    tokio::time::sleep(secs(2)).await;
-    let requests = proxy.take_requests();
-    assert!(requests.len() < 60, "it does not try too often: {requests:?}");
     let acl = [Acl::new(Permission::ALL, AuthId::anyone())];
     zookeeper.set_acl("/kept", &acl, None).await.unwrap();
     czxid(&mut node.watch_state()).await;
@@ -203,32 +166,27 @@ async fn what_blocks_it_is_shown_and_it_recovers() {
     assert!(matches!(orphan.set_data(vec![0; 1 << 20]).await, Err(Error::InvalidArgument { .. })));
 }
 
+// "Closing the client deletes it as well."
 #[tokio::test]
-async fn it_comes_back_with_the_servers_and_ends_with_the_client() {
-    let mut server = empty_server().await;
-    let client = connect(&server).await;
-    let node = ephemeral(&client, "ours");
-    within(node.wait_present()).await.unwrap();
-    server.kill().await.unwrap();
-    server.restart().await.unwrap();
-    within(node.set_data("newer")).await.unwrap();
-    let zookeeper = bystander(&server).await;
-    assert_eq!(data(&zookeeper, PATH).await, "newer");
-    within(client.close()).await;
-    queue_of(&zookeeper, "/kept", 0).await;
-    within(node.watch_state().wait_for(|state| *state == NodeState::Closed)).await.unwrap();
-    for error in [
-        within(node.wait_present()).await.unwrap_err(),
-        within(node.set_data("newest")).await.unwrap_err(),
-        within(node.close()).await.unwrap_err(),
-    ] {
-        assert_eq!(error, Error::Closed);
+async fn a_dropped_persistent_node_goes_before_its_client() {
+    let (server, zookeeper) = server_and_bystander().await;
+    for close in [true, false] {
+        let client = connect(&server).await;
+        let node = present(&client, NodeMode::Persistent).await;
+        drop(node);
+        if close {
+            within(client.close()).await;
+        } else {
+            drop(client);
+        }
+        eventually("it is deleted", async || stat(&zookeeper, PATH).await.is_none().then_some(())).await;
     }
 }
 
 #[tokio::test]
 async fn threads_have_the_same() {
-    let (_server, client, zookeeper) = server_client_and_bystander().await;
+    let server = Server::builder().ttl_nodes().start().await.unwrap();
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
     on_a_thread(move || {
         use zk_recipes::blocking;
         let client = blocking::Client::from(client);
@@ -240,35 +198,29 @@ async fn threads_have_the_same() {
         let mut states = node.watch_state();
         assert!(states.blocking_changed().unwrap().unwrap().is_present());
         node.close().unwrap();
+
+        let options = PersistentTtlNodeOptions::new(secs(600));
+        let node = blocking::nodes::PersistentTtlNode::start(&client, PATH, "1", options).unwrap();
+        assert_eq!(node.wait_present().unwrap(), PATH);
+        assert_eq!(node.wait_present_within(BOUND).unwrap().as_deref(), Some(PATH));
+        node.set_data("3").unwrap();
+        assert_eq!((node.data(), node.path()), (b"3".to_vec(), PATH));
+        assert!(node.state().is_present() && node.watch_state().get().is_present());
+        node.close().unwrap();
+
+        let group = blocking::nodes::Group::new(&client, "/group").unwrap();
+        let a = group.join("a", "1").unwrap();
+        let b = group.join_within("b", "2", BOUND).unwrap();
+        assert_eq!(text(&group.members().unwrap()), "a=1 b=2");
+        b.set_payload("3").unwrap();
+        let mut seen = group.watch_members();
+        while text(&seen.blocking_changed_within(BOUND).unwrap().expect("it comes")) != "a=1 b=3" {}
+        assert_eq!((a.id(), a.payload(), a.is_member(), group.path()), ("a", b"1".to_vec(), true, "/group"));
+        assert!(a.state().is_present());
+        a.leave().unwrap();
+        b.leave().unwrap();
     })
     .await;
-    queue_of(&zookeeper, "/kept", 0).await;
-}
-
-#[tokio::test]
-async fn a_lost_reply_leaves_one_node() {
-    let (server, proxy, client) = server_proxy_and_client().await;
-    let zookeeper = bystander(&server).await;
-    make_parent(&zookeeper).await;
-    for fate in [Fate::LoseReply, Fate::LoseRequest] {
-        for mode in [NodeMode::Ephemeral, NodeMode::EphemeralSequential, NodeMode::Persistent] {
-            let lost = proxy.intercept(Request::Create, fate);
-            let node = with(&client, PersistentNodeOptions::new().mode(mode));
-            within(lost.happened()).await;
-            let path = within(node.wait_present()).await.unwrap();
-            let name = path.strip_prefix("/kept/").unwrap();
-            assert_eq!(children(&zookeeper, "/kept").await, [name], "{mode:?}");
-            assert_eq!(data(&zookeeper, &path).await, "ours");
-
-            let lost = proxy.intercept(Request::SetData, fate);
-            within(node.set_data("newer")).await.unwrap();
-            within(lost.happened()).await;
-            assert_eq!(data(&zookeeper, &path).await, "newer");
-
-            let lost = proxy.intercept(Request::Delete, fate);
-            within(node.close()).await.unwrap();
-            within(lost.happened()).await;
-            assert_eq!(children(&zookeeper, "/kept").await, [""; 0], "{mode:?}");
-        }
-    }
+    assert_eq!(data(&zookeeper, PATH).await, "3", "the servers remove it");
+    queue_of(&zookeeper, "/group", 0).await;
 }

@@ -5,7 +5,6 @@ use super::*;
 const TOUCH: &str = "/kept/a/touch";
 /// Longer than any test.
 const LONG: Duration = secs(600);
-const SHORT: Duration = secs(2);
 
 /// A server that has nodes with a time to live, and looks for those whose time is over all the time.
 async fn server() -> Server {
@@ -13,26 +12,12 @@ async fn server() -> Server {
     builder.container_check_interval(ms(50)).start().await.unwrap()
 }
 
-async fn stage() -> (Server, Client, zk::Client) {
-    let server = server().await;
-    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
-    (server, client, zookeeper)
+fn start(client: &Client) -> PersistentTtlNode {
+    PersistentTtlNode::start(client, PATH, "ours", PersistentTtlNodeOptions::new(LONG)).unwrap()
 }
 
-/// The client is behind the proxy.
-async fn stage_with_proxy() -> (Server, FaultProxy, zk::Client, Client) {
-    let server = server().await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let (zookeeper, client) = (bystander(&server).await, connect_through(&proxy).await);
-    (server, proxy, zookeeper, client)
-}
-
-fn start(client: &Client, ttl: Duration) -> PersistentTtlNode {
-    PersistentTtlNode::start(client, PATH, "ours", PersistentTtlNodeOptions::new(ttl)).unwrap()
-}
-
-async fn kept(client: &Client, ttl: Duration) -> PersistentTtlNode {
-    let node = start(client, ttl);
+async fn kept(client: &Client) -> PersistentTtlNode {
+    let node = start(client);
     assert_eq!(within(node.wait_present()).await.unwrap(), PATH);
     node
 }
@@ -41,23 +26,14 @@ async fn stat(zookeeper: &zk::Client, path: &str) -> Option<zk::Stat> {
     zookeeper.check_stat(path).await.unwrap()
 }
 
-async fn touched(zookeeper: &zk::Client) {
-    let version = async || Some(stat(zookeeper, TOUCH).await?.version);
-    let before = version().await;
-    eventually("it is touched", async || (version().await > before).then_some(())).await;
-}
-
-async fn vanished(zookeeper: &zk::Client) {
-    eventually("it vanishes", async || stat(zookeeper, PATH).await.is_none().then_some(())).await;
-}
-
 #[tokio::test]
 async fn it_and_its_child_are_created_at_once() {
-    let (server, proxy, zookeeper, client) = stage_with_proxy().await;
+    let server = server().await;
+    let (zookeeper, (proxy, client)) = (bystander(&server).await, connect_by_proxy(&server).await);
     // So that the parent is there, and stays.
     make_parent(&zookeeper).await;
     proxy.take_requests();
-    let node = kept(&client, LONG).await;
+    let node = kept(&client).await;
     assert_eq!(proxy.take_requests(), [Request::Multi, Request::Exists]);
     let [both, child] = [stat(&zookeeper, PATH).await.unwrap(), stat(&zookeeper, TOUCH).await.unwrap()];
     assert_eq!(both.czxid, child.czxid);
@@ -78,54 +54,10 @@ async fn it_and_its_child_are_created_at_once() {
 }
 
 #[tokio::test]
-async fn it_outlasts_sessions_and_restarts() {
-    let mut server = server().await;
-    // Longer than a restart takes.
-    let ttl = secs(20);
-    let client = connect(&server).await;
-    let node = kept(&client, ttl).await;
-    let before = stat(&bystander(&server).await, PATH).await.unwrap();
-    for _ in 0..3 {
-        let ended = session_id(&client).await;
-        kill_session(&client).await.unwrap();
-        eventually("it has another session", async || (session_id(&client).await != ended).then_some(()))
-            .await;
-    }
-    server.kill().await.unwrap();
-    server.restart().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    touched(&zookeeper).await;
-    assert_eq!(stat(&zookeeper, PATH).await, Some(before));
-    // The next process.
-    within(client.close()).await;
-    drop(node);
-    let node = kept(&connect(&server).await, ttl).await;
-    touched(&zookeeper).await;
-    assert_eq!(stat(&zookeeper, PATH).await, Some(before));
-    drop(node);
-}
-
-#[tokio::test]
-async fn an_end_at_any_moment_leaves_nothing() {
-    let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
-    zookeeper.mkdir("/kept/other", &anyone(CreateMode::Persistent)).await.unwrap();
-    for request in [Request::Multi, Request::SetData] {
-        for fate in [Fate::LoseRequest, Fate::LoseReply, Fate::HoldReply] {
-            let met = proxy.intercept(request, fate);
-            let node = start(&client, SHORT);
-            within(met.happened()).await;
-            drop(node);
-            drop(met);
-            queue_of(&zookeeper, "/kept", 1).await;
-        }
-    }
-}
-
-#[tokio::test]
 async fn servers_without_such_nodes_are_named() {
     let (_server, client, zookeeper) = server_client_and_bystander().await;
     make_parent(&zookeeper).await;
-    let node = start(&client, LONG);
+    let node = start(&client);
     let error = within(node.wait_present()).await.unwrap_err();
     assert_eq!(error, Error::TtlUnsupported { path: PATH.into() });
     assert!(error.to_string().contains("-Dzookeeper.extendedTypesEnabled=true"), "{error}");
@@ -188,45 +120,15 @@ async fn what_cannot_be_is_refused_before_anything_is_sent() {
     assert!(matches!(again, Error::InvalidArgument { argument: "path", .. }), "{again}");
 }
 
-#[tokio::test]
-async fn the_shortest_and_the_longest_ttl_are_accepted() {
-    let (_server, proxy, zookeeper, client) = stage_with_proxy().await;
-    // A touch takes longer than the time to live, so the node may come and go.
-    proxy.set_traffic(Traffic::pass().delay(ms(5)));
-    drop(kept(&client, ms(1)).await);
-    vanished(&zookeeper).await;
-    let most = ms((1 << 40) - 1);
-    drop(kept(&client, most).await);
-    assert!(stat(&zookeeper, PATH).await.is_some());
-}
-
-#[tokio::test]
-async fn threads_have_the_same() {
-    let server = server().await;
-    let client = connect(&server).await;
-    on_a_thread(move || {
-        let client = blocking::Client::from(client);
-        let options = PersistentTtlNodeOptions::new(LONG);
-        let node = blocking::nodes::PersistentTtlNode::start(&client, PATH, "1", options).unwrap();
-        assert_eq!(node.wait_present().unwrap(), PATH);
-        assert_eq!(node.wait_present_within(BOUND).unwrap().as_deref(), Some(PATH));
-        node.set_data("2").unwrap();
-        assert_eq!((node.data(), node.path()), (b"2".to_vec(), PATH));
-        assert!(node.state().is_present() && node.watch_state().get().is_present());
-        node.close().unwrap();
-    })
-    .await;
-    assert_eq!(data(&bystander(&server).await, PATH).await.as_deref(), Some("2"));
-}
-
 // "Waits until the node exists and was touched": its data are refused.
 #[tokio::test]
 async fn one_that_is_there_is_shown_as_present_when_it_was_touched() {
-    let (_server, client, zookeeper) = stage().await;
+    let server = server().await;
+    let (client, zookeeper) = (connect(&server).await, bystander(&server).await);
     make_parent(&zookeeper).await;
     let acl = [Acl::new(Permission::READ | Permission::CREATE | Permission::DELETE, AuthId::anyone())];
     let options = CreateMode::Persistent.with_acls(zk::Acls::new(&acl)).with_ttl(LONG);
     zookeeper.create(PATH, b"theirs", &options).await.unwrap();
-    let _node = kept(&client, LONG).await;
+    let _node = kept(&client).await;
     assert!(stat(&zookeeper, TOUCH).await.is_some());
 }

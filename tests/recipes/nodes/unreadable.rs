@@ -24,27 +24,6 @@ async fn an_unreadable_strangers_node_is_noticed_when_it_goes() {
     within(node.wait_present()).await.unwrap();
 }
 
-// The same where the stranger's session ends, as after a crash and a restart: "[`OnStranger::Wait`]: It waits until the
-// other node is gone, such as that of an earlier run of this process, whose session has not expired yet."
-#[tokio::test]
-async fn joins_after_an_unreadable_earlier_run() {
-    let server = empty_server().await;
-    let run = |who: &str| {
-        let builder = builder().session_timeout(secs(10)).auth("digest", format!("{who}:secret"));
-        builder.acl_for_path(|path| path.ends_with("/a").then(private))
-    };
-    let earlier = run("one").connect(&server.connect_string()).await.unwrap();
-    let first = within(Group::new(&earlier, "/g").unwrap().join("a", "1")).await.unwrap();
-    let later = run("two").connect(&server.connect_string()).await.unwrap();
-    let group = Group::new(&later, "/g").unwrap();
-    let joining = tokio::spawn(async move { group.join_within("a", "2", BOUND).await });
-    tokio::time::sleep(secs(2)).await;
-    within(earlier.close()).await;
-    drop(first);
-    let joined = within(joining).await.unwrap();
-    assert!(joined.is_ok(), "{joined:?}");
-}
-
 // "A member that has left and joined again meanwhile gives two changes"; "always shows the latest members".
 #[tokio::test]
 async fn an_unreadable_member_that_joins_again_is_a_new_one() {
@@ -88,11 +67,7 @@ async fn an_own_node_that_may_not_be_read_is_made_again() {
 
 /// A server of 3.9, which does not even say whose a node is that may not be read; a proxy before it, and a bystander, who has
 /// made the parent.
-async fn hiding_server() -> Option<(Server, FaultProxy, zk::Client)> {
-    hiding_server_with(|builder| builder).await
-}
-
-async fn hiding_server_with(
+async fn hiding_server(
     settings: impl FnOnce(ServerBuilder) -> ServerBuilder,
 ) -> Option<(Server, FaultProxy, zk::Client)> {
     let server = server_3_9_with(settings).await?;
@@ -111,7 +86,7 @@ fn unreadable() -> Vec<Acl> {
 // "If someone takes away the permission later, this is noticed with the next request".
 #[tokio::test]
 async fn a_node_that_may_not_be_read_any_more_is_made_again() {
-    let Some((_server, proxy, zookeeper)) = hiding_server().await else { return };
+    let Some((_server, proxy, zookeeper)) = hiding_server(|builder| builder).await else { return };
     let client = connect_through(&proxy).await;
     let node = present(&client, NodeMode::Ephemeral).await;
     eventually("it is read", async || proxy.take_requests().contains(&Request::GetData).then_some(())).await;
@@ -134,7 +109,7 @@ async fn connect_unreadable(proxy: &FaultProxy) -> Client {
 // nobody else has written to it": of a persistent node nobody has. Also right before its end.
 #[tokio::test]
 async fn an_unreadable_node_is_ours_whatever_is_lost() {
-    let Some((_server, proxy, zookeeper)) = hiding_server().await else { return };
+    let Some((_server, proxy, zookeeper)) = hiding_server(|builder| builder).await else { return };
     let create = Some((Request::Create, Fate::LoseReply));
     let write = |fate| Some((Request::SetData, fate));
     for (mode, lost, is_set) in [
@@ -175,7 +150,7 @@ async fn an_unreadable_node_is_ours_whatever_is_lost() {
 // "A node that belongs to another session is left alone".
 #[tokio::test]
 async fn an_unreadable_strangers_node_in_the_place_of_ours_is_left_alone() {
-    let Some((_server, proxy, zookeeper)) = hiding_server().await else { return };
+    let Some((_server, proxy, zookeeper)) = hiding_server(|builder| builder).await else { return };
     let client = connect_unreadable(&proxy).await;
     let node = present(&client, NodeMode::Ephemeral).await;
     let acl = unreadable();
@@ -207,7 +182,7 @@ async fn a_member_that_is_gone_is_not_current_in_a_group_that_may_not_be_listed_
 #[tokio::test]
 async fn an_unreadable_node_is_touched_although_the_reply_to_a_write_was_lost() {
     let settings = |builder: ServerBuilder| builder.ttl_nodes().container_check_interval(ms(50));
-    let Some((_server, proxy, zookeeper)) = hiding_server_with(settings).await else { return };
+    let Some((_server, proxy, zookeeper)) = hiding_server(settings).await else { return };
     let client = connect_unreadable(&proxy).await;
     let options = PersistentTtlNodeOptions::new(secs(8));
     let node = PersistentTtlNode::start(&client, PATH, "ours", options).unwrap();

@@ -1,4 +1,5 @@
-//! `DistributedAtomicLong` and `DistributedAtomicValue`: what they return, what they write, and what that costs.
+//! `DistributedAtomicLong`, `DistributedAtomicValue` and `CachedAtomicLong`: what they return, what they write, and what that
+//! costs.
 
 use std::collections::BTreeSet;
 
@@ -158,17 +159,6 @@ async fn a_value_is_compared_and_exchanged() {
     assert_eq!(value.get().await.unwrap().unwrap(), [b'!'; 10]);
 }
 
-#[tokio::test]
-async fn a_closed_client_changes_nothing() {
-    let (server, client) = server_and_client().await;
-    let number = long(&client);
-    number.increment().await.unwrap();
-    client.close().await;
-    assert_eq!(number.increment().await, Err(Error::Closed));
-    assert_eq!(number.get().await, Err(Error::Closed));
-    assert_eq!(long(&connect(&server).await).get().await, Ok(1));
-}
-
 #[test]
 fn threads_change_numbers() {
     const THREADS: usize = 8;
@@ -206,6 +196,54 @@ async fn a_node_of_the_same_version_is_not_overwritten_unnoticed() {
         number.increment().await,
         Err(Error::NodeReplaced { operation: "change the number at", path: PATH.into() })
     );
+}
+
+#[tokio::test]
+async fn a_missing_chroot_is_told_as_such() {
+    let server = empty_server().await;
+    let client = Client::connect(&format!("{}/no/such/chroot", server.connect_string())).await.unwrap();
+    for path in ["/deep/a", "/a"] {
+        let value = DistributedAtomicValue::new(&client, path).unwrap();
+        let number = DistributedAtomicLong::new(&client, path).unwrap();
+        let outcomes = [
+            within(value.initialize("a")).await.map(drop),
+            within(value.compare_exchange(None, "a")).await.map(drop),
+            within(value.force_set("a")).await,
+            within(number.initialize(7)).await.map(drop),
+            within(number.increment()).await.map(drop),
+        ];
+        for outcome in outcomes {
+            assert!(
+                matches!(outcome, Err(Error::ZooKeeper { source: zk::Error::NoNode, .. })),
+                "{outcome:?}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn numbers_come_in_blocks_that_are_drawn_ahead() {
+    let (_server, proxy) = server_and_proxy().await;
+    let number = DistributedAtomicLong::new(&connect_through(&proxy).await, "/ids").unwrap();
+    number.increment().await.unwrap();
+    let refused = CachedAtomicLong::new(&number, 0).unwrap_err();
+    assert!(matches!(refused, Error::InvalidArgument { argument: "block size", .. }), "{refused}");
+    let ids = CachedAtomicLong::new(&number, 10).unwrap();
+    proxy.take_requests();
+    for id in 1..5 {
+        assert_eq!(ids.next().await, Ok(id));
+    }
+    assert_eq!(proxy.take_requests(), [Request::SetData]);
+    assert_eq!(ids.next().await, Ok(5));
+    // Half is used up: the next block is drawn, and nobody waits for it.
+    eventually("a block is drawn", async || (number.get().await == Ok(21)).then_some(())).await;
+    let held = proxy.intercept(Request::SetData, Fate::HoldReply);
+    for id in 6..=20 {
+        assert_eq!(ids.next().await, Ok(id));
+    }
+    within(held.happened()).await;
+    held.release();
+    assert_eq!(within(ids.next()).await, Ok(21));
 }
 
 /// By another call that arrives whenever it is computed.

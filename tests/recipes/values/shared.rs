@@ -134,8 +134,7 @@ async fn what_is_too_large_is_refused_before_anything_is_sent() {
 async fn data_that_a_user_has_compressed_stays_compressed() {
     let sandbox = Sandbox::new();
     let plain = sandbox.client().await;
-    let compressing =
-        sandbox.builder().enable_compression().connect(&crate::support::servers()).await.unwrap();
+    let compressing = sandbox.builder().enable_compression().connect(&servers()).await.unwrap();
     let stored = SharedValue::new(&plain, PATH, "").unwrap();
     let value = SharedValue::new(&compressing, PATH, "seed").unwrap();
     value.set("text").await.unwrap();
@@ -145,12 +144,18 @@ async fn data_that_a_user_has_compressed_stays_compressed() {
     value.set(&gzip).await.unwrap();
     assert_eq!(value.get().await.unwrap(), gzip);
     assert_eq!(value.update(|old| old.to_vec()).await.unwrap().value(), &gzip);
+    // What could not be decompressed is refused.
+    let longest = vec![7; 1 << 20];
+    value.set(&longest).await.unwrap();
+    assert!(value.get().await.unwrap() == longest);
+    let refused = value.set([&longest[..], &[7]].concat()).await.unwrap_err();
+    assert!(matches!(refused, Error::InvalidArgument { argument: "value", .. }), "{refused}");
 }
 
 #[test]
 fn threads_share_values() {
     let sandbox = Sandbox::new();
-    let client = sandbox.builder().connect_blocking(&crate::support::servers()).unwrap();
+    let client = sandbox.builder().connect_blocking(&servers()).unwrap();
     let value = blocking::shared::SharedValue::new(&client, PATH, "seed").unwrap();
     assert_eq!(value.get().unwrap(), b"seed");
     let seen = value.get_versioned().unwrap();
@@ -166,23 +171,10 @@ fn threads_share_values() {
     assert_eq!(count.compare_and_set(&seen, 2).unwrap().unwrap().value(), &2);
     assert_eq!(count.update(|count| count * 2).unwrap().value(), &4);
     while changes.get().current() != Some(&4) {
-        assert!(changes.blocking_changed_within(crate::support::BOUND).unwrap().is_some());
+        assert!(changes.blocking_changed_within(BOUND).unwrap().is_some());
     }
     count.set(5).unwrap();
     assert_eq!((count.get().unwrap(), value.path()), (5, value.as_async().path()));
     client.close().unwrap();
     assert_eq!(count.get(), Err(Error::Closed));
-}
-
-#[tokio::test]
-async fn a_value_that_could_not_be_decompressed_is_refused() {
-    let sandbox = Sandbox::new();
-    let client = sandbox.builder().enable_compression().connect(&servers()).await.unwrap();
-    let value = SharedValue::new(&client, "/a", "seed").unwrap();
-    let longest = vec![7; 1 << 20];
-    value.set(&longest).await.unwrap();
-    assert!(value.get().await.unwrap() == longest);
-    let longer = vec![7; (1 << 20) + 1];
-    let refused = value.set(&longer).await.unwrap_err();
-    assert!(matches!(refused, Error::InvalidArgument { argument: "value", .. }), "{refused}");
 }

@@ -243,3 +243,64 @@ async fn a_cache_loads_although_nodes_come_and_go_below_one_that_may_not_be_read
     })
     .await;
 }
+
+// --- What it asks for, and how it ends ---
+
+const ADD_WATCH: Request = Request::Other(106);
+const READ_MANY: Request = Request::Other(22);
+
+/// One reply with all large nodes would break the connection. They come behind small ones.
+#[history]
+async fn a_cache_reads_few_large_nodes_at_a_time(stage: Stage) {
+    const LARGE: usize = 60;
+    create(&stage, "/r", b"");
+    for number in 0..500 {
+        create(&stage, &format!("/r/a{number:04}"), b"x");
+    }
+    for number in 0..LARGE {
+        create(&stage, &format!("/r/z{number:04}"), &[7; 250_000]);
+    }
+    let (proxy, client) = stage.far(usual).await;
+    let cache = current(&client, "/r").await;
+    let reads = proxy.take_requests().iter().filter(|request| **request == READ_MANY).count();
+    assert!((LARGE / 4..LARGE + 250).contains(&reads), "{reads} requests");
+    let snapshot = cache.current();
+    assert_eq!(snapshot.len(), 1 + 500 + LARGE);
+    let bytes = snapshot.iter().map(|node| node.path().len() + node.data().unwrap_or_default().len());
+    assert_eq!(snapshot.bytes(), bytes.sum::<usize>());
+}
+
+/// Until a watch is removed at the server, its events arrive and each makes `zookeeper-client` remove it again. Beside a
+/// watch on its way, that is a use of freed memory.
+#[history]
+async fn no_watch_is_set_while_another_one_is_removed(stage: Stage) {
+    let (proxy, client) = stage.far(usual).await;
+    let first = current(&client, "/r").await;
+    let removal = proxy.intercept(Request::RemoveWatches, Fate::HoldReply);
+    drop(first);
+    within(removal.happened()).await;
+    let second = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
+    let setting = proxy.intercept(ADD_WATCH, Fate::HoldReply);
+    let is_early = timeout(SOON, setting.happened()).await.is_ok();
+    assert!(!is_early, "the server had not removed the first watch yet");
+    drop(setting);
+    removal.release();
+    within(second.wait_current()).await.unwrap();
+}
+
+#[history]
+async fn no_watch_is_left_of_a_cache_that_is_dropped_while_it_is_set(stage: Stage) {
+    create(&stage, "/r", b"");
+    let (proxy, client) = stage.far(usual).await;
+    for _ in 0..20 {
+        let held = proxy.intercept(ADD_WATCH, Fate::HoldReply);
+        let cache = Cache::start(&client, "/r", CacheOptions::tree()).unwrap();
+        within(held.happened()).await;
+        drop(cache);
+        sleep(A_MOMENT).await;
+        held.release();
+    }
+    sleep(SOON).await;
+    assert_eq!(stage.servers().watch_count(), 0);
+    drop(current(&client, "/r").await);
+}

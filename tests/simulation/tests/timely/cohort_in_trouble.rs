@@ -262,3 +262,37 @@ async fn whichever_request_of_a_waiter_is_lost(stage: Stage) {
     }
     assert_eq!(stage.servers().watch_count(), 0);
 }
+
+/// Each may read its own nodes only, and the connection is lost or not.
+#[history(false, true)]
+async fn behind_strangers_that_may_not_be_read(stage: Stage, is_cut: bool) {
+    let private = async |who: &str| {
+        let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
+        let login = format!("{who}:secret");
+        let with = move |builder: ClientBuilder| {
+            let builder = session(builder).auth("digest", login);
+            builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()))
+        };
+        stage.connect(1, with).await
+    };
+    let [one, two] = [private("one").await, private("two").await];
+    let (proxy, client) = stage.far(session).await;
+    let in_cohort = |client: &Client| with(client, LockOptions::new().cohort(3));
+    let held = in_cohort(&one).acquire().await.unwrap();
+    let next = mutex_at(&two, PATH).enqueue().await.unwrap();
+    let mut waiters: Vec<_> = (0..3).map(|_| acquiring(&in_cohort(&client))).collect();
+    sleep(A_MOMENT).await;
+    assert_eq!(queue(&stage, PATH), 3);
+    drop(mutex_at(&stage.client(2).await, PATH).enqueue().await.unwrap());
+    waiters.push(acquiring(&in_cohort(&one)));
+    if is_cut {
+        proxy.cut();
+    }
+    held.release().await.unwrap();
+    within(next.acquired()).await.unwrap().release().await.unwrap();
+    for waiter in waiters {
+        granted(waiter).await.release().await.unwrap();
+    }
+    sleep(A_MOMENT).await;
+    assert_eq!(queue(&stage, PATH), 0);
+}

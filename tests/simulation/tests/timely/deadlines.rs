@@ -34,6 +34,23 @@ async fn one_deadline_bounds_all_members_of_a_multi_lock(stage: Stage) {
     }
 }
 
+/// However long the time is, and by a hair too long for the clock.
+#[history]
+async fn the_longest_times_are_no_panic(stage: Stage) {
+    let client = stage.client(0).await;
+    let multi = MultiLock::of([lock_at(&client, "/locks/a"), lock_at(&client, "/locks/b")]).unwrap();
+    let (mut fits, mut not) = (Duration::ZERO, Duration::MAX);
+    while not - fits > Duration::from_nanos(1) {
+        let middle = fits + (not - fits) / 2;
+        *(if Instant::now().checked_add(middle).is_some() { &mut fits } else { &mut not }) = middle;
+    }
+    for time in [fits - ms(60), fits, not, Duration::MAX] {
+        for lock in [lock_at(&client, PATH), Arc::new(multi.clone())] {
+            assert!(within(lock.try_acquire_for(time)).await.unwrap().is_some(), "{time:?}");
+        }
+    }
+}
+
 #[history]
 async fn what_is_shown_of_a_kept_node_ends_with_the_session(stage: Stage) {
     let (proxy, client) = stage.far(plain).await;

@@ -78,3 +78,127 @@ async fn a_writer_that_is_lost_while_it_becomes_a_reader_does_not_read_though_it
     deleted.release();
     nothing_is_left(stage.servers()).await;
 }
+
+#[history]
+async fn a_reader_that_still_writes_keeps_everybody_out(stage: Stage) {
+    let [own, other] = stage.clients().await;
+    let lock = ReadWriteLock::new(&own, PATH).unwrap();
+    let theirs = ReadWriteLock::new(&other, PATH).unwrap();
+    let writing = lock.write().acquire().await.unwrap();
+    let others = [in_task(Arc::new(theirs.read().clone())), in_task(Arc::new(theirs.write().clone()))];
+    queue_of(stage.servers(), PATH, 3).await;
+    let mut earlier = String::new();
+    for _ in 0..3 {
+        // Each time anew.
+        let reading = within(lock.read().acquire()).await.unwrap();
+        assert_eq!(number(reading.node_path()), number(writing.node_path()));
+        assert_ne!(reading.node_path(), earlier);
+        earlier = reading.node_path().to_owned();
+        reading.release().await.unwrap();
+        sleep(SOON).await;
+        assert!(others.iter().all(|other| !other.is_finished()));
+        assert!(lock.write().is_owned_by(&Owner::current()) && !lock.read().is_owned_by(&Owner::current()));
+    }
+    writing.release().await.unwrap();
+    for other in others {
+        drop(granted(other).await);
+    }
+    nothing_is_left(stage.servers()).await;
+}
+
+#[history(LossReason::Deleted, LossReason::Expired)]
+async fn a_writer_that_has_lost_its_node_does_not_become_a_reader(stage: Stage, reason: LossReason) {
+    let [own, other] = stage.clients().await;
+    let lock = ReadWriteLock::new(&own, PATH).unwrap();
+    let writing = lock.write().acquire().await.unwrap();
+    if reason == LossReason::Deleted {
+        assert!(stage.servers().delete(writing.node_path()));
+    } else {
+        assert!(stage.servers().end_session(session_id(&own).await));
+    }
+    // Another one may write now.
+    let next = ReadWriteLock::new(&other, PATH).unwrap().write().try_acquire().await.unwrap().unwrap();
+    let is_lost = Error::LockLost { path: writing.node_path().to_owned(), reason };
+    assert_eq!(within(lock.read().acquire()).await.unwrap_err(), is_lost);
+    sleep(A_MOMENT).await;
+    assert_eq!(nodes(stage.servers(), PATH), [next.node_path()]);
+    assert!(!lock.read().is_owned_by(&Owner::current()));
+    assert_eq!(writing.loss(), Some(reason));
+    assert_eq!(within(lock.write().acquire()).await.unwrap_err(), is_lost);
+    assert_eq!(within(writing.release()).await, Err(is_lost));
+    next.release().await.unwrap();
+    once(lock.read()).await;
+    nothing_is_left(stage.servers()).await;
+}
+
+/// And nobody comes in between.
+#[history]
+async fn a_release_waits_for_the_delete_also_while_the_owner_becomes_a_reader(stage: Stage) {
+    let (proxy, lock, owner, writing) = brief_writer(&stage, BOUND).await;
+    let writer = writing.node_path().to_owned();
+    let next = acquiring(&lock.write().owned_by(&Owner::new()));
+    queue_of(stage.servers(), PATH, 2).await;
+    let stalled = proxy.intercept(Request::Multi, Fate::HoldReply);
+    let reading = acquiring(&lock.read().owned_by(&owner));
+    within(stalled.happened()).await;
+    assert_eq!(writing.hold_count(), 1);
+    let releasing = spawn_local(writing.release());
+    sleep(A_MOMENT).await;
+    assert!(!releasing.is_finished(), "the delete is not confirmed");
+    drop(stalled);
+    assert_eq!(within(releasing).await.unwrap(), Ok(()));
+    assert_eq!(stage.servers().node(&writer), None);
+    let reading = granted(reading).await;
+    assert!(reading.is_valid() && !next.is_finished());
+    reading.release().await.unwrap();
+    granted(next).await.release().await.unwrap();
+    nothing_is_left(stage.servers()).await;
+}
+
+/// Given up while it is in doubt; and created, undone and created.
+#[history(true, false)]
+async fn a_lost_reply_to_a_downgrade_leaves_one_reader(stage: Stage, is_given_up: bool) {
+    let (proxy, lock, owner, writing) = brief_writer(&stage, BOUND).await;
+    let other = ReadWriteLock::new(&stage.client(1).await, PATH).unwrap();
+    let lost = proxy.intercept(Request::Multi, Fate::LoseReply);
+    let reading = acquiring(&lock.read().owned_by(&owner));
+    within(lost.happened()).await;
+    if is_given_up {
+        reading.abort();
+        sleep(SOON).await;
+        assert_eq!(
+            (nodes(stage.servers(), PATH), writing.hold_count()),
+            (vec![writing.node_path().into()], 1)
+        );
+        writing.release().await.unwrap();
+    } else {
+        let reading = granted(reading).await;
+        sleep(SOON).await;
+        assert_eq!(nodes(stage.servers(), PATH).len(), 2);
+        assert_eq!(number(reading.node_path()), number(writing.node_path()));
+        assert_eq!(reading.fencing_token(), writing.fencing_token());
+        writing.release().await.unwrap();
+        assert!(other.write().try_acquire().await.unwrap().is_none());
+        reading.release().await.unwrap();
+    }
+    other.write().try_acquire().await.unwrap().unwrap().release().await.unwrap();
+    nothing_is_left(stage.servers()).await;
+}
+
+/// It is gone when the read is, whether that is awaited or not.
+#[history(true, false)]
+async fn a_writer_that_is_dropped_before_it_reads_leaves_nothing(stage: Stage, is_read: bool) {
+    let (_proxy, lock, owner, writing) = brief_writer(&stage, BOUND).await;
+    let reader = lock.read().owned_by(&owner);
+    let mut reading = Box::pin(reader.acquire());
+    assert!(reading.as_mut().now_or_never().is_none());
+    drop(writing);
+    if is_read {
+        if let Ok(guard) = within(reading).await {
+            guard.release().await.unwrap();
+        }
+    } else {
+        drop(reading);
+    }
+    nothing_is_left(stage.servers()).await;
+}

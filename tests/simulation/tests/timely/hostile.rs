@@ -3,6 +3,7 @@
 
 use futures_util::future::join4;
 
+use super::kinds::Kind;
 use super::prelude::*;
 
 /// How long a quiet waiter is watched.
@@ -265,6 +266,28 @@ async fn holders_stay_apart_under_all_of_it_at_once(stage: Stage) {
         within(honest).await.unwrap().unwrap();
     }
     nothing_is_left(stage.servers()).await;
+}
+
+/// Somebody takes the right to read it away from a waiter that has watched it.
+#[history]
+async fn a_waiter_that_may_not_read_its_node_any_more_does_not_ask_all_the_time(stage: Stage) {
+    let (proxy, client) = stage.far(session).await;
+    let other = stage.connect(1, session).await;
+    let held = Kind::Multi.rival(&other).acquire().await.unwrap();
+    let waiting = in_task(Kind::Multi.unlimited(&client));
+    sleep(A_MOMENT).await;
+    assert_eq!(queue(&stage, &Kind::Multi.queue()), 2);
+    let [first] = <[String; 1]>::try_from(nodes(stage.servers(), "/locks/multi-a")).unwrap();
+    let rights = Permission::WRITE | Permission::CREATE | Permission::DELETE | Permission::ADMIN;
+    let hidden = [Acl::new(rights, AuthId::anyone())];
+    other.zookeeper().await.unwrap().set_acl(&first, &hidden, None).await.unwrap();
+    proxy.cut();
+    sleep(secs(2)).await;
+    assert!(client.watch_connection().get().is_connected());
+    let asked = asked_when_quiet(&proxy).await;
+    assert!(asked.len() < 10, "{asked:?}");
+    held.release().await.unwrap();
+    within(waiting).await.unwrap().unwrap().release().await.unwrap();
 }
 
 /// They are removed before anything can be created in them.

@@ -63,6 +63,88 @@ async fn a_stranger_who_writes_to_his_node_or_replaces_it_causes_no_storm(stage:
     within(node.close()).await.unwrap();
 }
 
+// Curator repeats a refused create as fast as the servers answer, and says nothing.
+#[history]
+async fn a_refused_create_is_not_repeated_all_the_time(stage: Stage) {
+    let (proxy, client, other) = stage.far_and_near(usual).await;
+    let acl = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
+    let unwritable = zk::CreateMode::Persistent.with_acls(zk::Acls::new(&acl));
+    other.zookeeper().await.unwrap().create("/kept", b"", &unwritable).await.unwrap();
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap_err();
+    proxy.take_requests();
+    sleep(secs(60)).await;
+    let creates = proxy.take_requests().iter().filter(|request| **request == Request::Create).count();
+    assert!((5..60).contains(&creates), "{creates} creates in a minute");
+}
+
+// Curator rewrites the data at each reconnect, which wakes all watchers of all kept nodes.
+#[history]
+async fn a_reconnect_in_the_session_writes_nothing(stage: Stage) {
+    let (proxy, client) = stage.far(usual).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    let before = stage.servers().node(PATH).unwrap();
+    for _ in 0..3 {
+        proxy.take_requests();
+        proxy.cut();
+        sleep(secs(1)).await;
+        let requests = proxy.take_requests();
+        assert!(requests.contains(&Request::Exists), "it looks at the node again: {requests:?}");
+        assert_eq!(stage.servers().node(PATH).as_ref(), Some(&before));
+    }
+    assert!(node.state().is_present());
+    // What was changed during the interruption is noticed.
+    proxy.cut_off();
+    assert!(stage.servers().delete(PATH));
+    proxy.refuse_connections(false);
+    is_present(&mut node.watch_state(), |czxid| czxid != before.czxid).await;
+}
+
+// The write and the takeover pass each other.
+#[history]
+async fn data_that_are_set_at_the_time_of_a_takeover_leave_a_strangers_node_alone(stage: Stage) {
+    let (proxy, client, other) = stage.far_and_near(usual).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    assert!(stage.servers().delete(PATH));
+    let stranger = other.zookeeper().await.unwrap();
+    stranger.create(PATH, b"theirs", &anyone(zk::CreateMode::Ephemeral)).await.unwrap();
+    proxy.take_requests();
+    assert!(poll_once(&mut Box::pin(node.set_data("ours, newer"))).is_pending());
+    sleep(A_MOMENT).await;
+    let requests = proxy.take_requests();
+    assert!(requests.iter().any(|request| matches!(request, Request::Exists | Request::SetData)));
+    proxy.set_traffic(Traffic::pass());
+    let taken = |state: &NodeState| matches!(state, NodeState::Blocked(Error::NodeTaken { .. }));
+    within(node.watch_state().wait_for(taken)).await.unwrap();
+    assert_eq!(data(&stage).as_deref(), Some("theirs"));
+    within(node.close()).await.unwrap();
+    stranger.delete(PATH, None).await.unwrap();
+}
+
+// The same for a member: another process has taken the id.
+#[history]
+async fn who_leaves_a_group_does_not_evict_another(stage: Stage) {
+    let (proxy, one, two) = stage.far_and_near(usual).await;
+    let first = within(Group::new(&one, "/group").unwrap().join("a", "1")).await.unwrap();
+    let group = Group::new(&two, "/group").unwrap();
+    let waiting = tokio::spawn(async move { group.join_within("a", "2", BOUND).await });
+    sleep(A_MOMENT).await;
+    proxy.cut_off();
+    // An operator evicts the first.
+    assert!(stage.servers().delete("/group/a"));
+    let second = within(waiting).await.unwrap().unwrap();
+    let taken = stage.servers().node("/group/a");
+    let mut leaving = Box::pin(first.leave());
+    assert!(poll_once(&mut leaving).is_pending());
+    proxy.refuse_connections(false);
+    within(leaving).await.unwrap();
+    assert_eq!(stage.servers().node("/group/a"), taken, "it is still the same");
+    within(second.leave()).await.unwrap();
+}
+
 /// A node whose data someone changes so often that the next pause is of 5 s.
 async fn disturbed(stage: &Stage) -> (Client, PersistentNode) {
     let client = stage.client(0).await;
@@ -245,6 +327,31 @@ fn text(members: &Members) -> String {
 async fn shows(seen: &mut Watch<Members>, wanted: &str) -> Members {
     let is_it = |members: &Members| members.is_current() && text(members) == wanted;
     within(seen.wait_for(is_it)).await.unwrap().clone()
+}
+
+// "it is replaced in one transaction, so watchers see no gap": over a slow link, one event arrives after the other.
+#[history]
+async fn a_member_that_is_replaced_in_one_transaction_shows_no_gap(stage: Stage) {
+    let (proxy, client, other) = stage.far_and_near(usual).await;
+    let (zookeeper, ephemeral) = (other.zookeeper().await.unwrap(), anyone(zk::CreateMode::Ephemeral));
+    assert!(stage.servers().create("/group", b"", true));
+    zookeeper.create("/group/a", b"1", &ephemeral).await.unwrap();
+    let mut seen = Group::new(&client, "/group").unwrap().watch_members();
+    shows(&mut seen, "a=1").await;
+    proxy.set_traffic(Traffic::pass().bandwidth(1000));
+    for _ in 0..5 {
+        let mut writer = zookeeper.new_multi_writer();
+        writer.add_delete("/group/a", None).unwrap();
+        writer.add_create("/group/a", b"1", &ephemeral).unwrap();
+        writer.commit().await.unwrap();
+        let czxid = stage.servers().node("/group/a").unwrap().czxid;
+        let is_noticed =
+            |members: &Members| members.is_current() && members.get("a").is_none_or(|a| a.czxid() == czxid);
+        let shown = within(seen.wait_for(is_noticed)).await.unwrap();
+        assert_eq!(text(&shown), "a=1");
+    }
+    proxy.set_traffic(Traffic::pass());
+    zookeeper.delete("/group/a", None).await.unwrap();
 }
 
 // Curator lists itself while its session is over, and shows the others as if it knew.

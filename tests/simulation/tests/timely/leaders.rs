@@ -397,3 +397,104 @@ async fn probes_see_the_connection(stage: Stage) {
     assert!(!client.health().is_connected());
     assert_eq!(client.health().connection, ConnectionState::Closed);
 }
+
+// --- Work ---
+
+/// A latch that leads, and gives work so much time to end.
+async fn leading(client: &Client, grace: Duration) -> (LeaderLatch, Leadership) {
+    let latch = LeaderLatch::start(client, PATH, LeaderOptions::new().grace(grace)).unwrap();
+    let leadership = within(latch.await_leadership()).await.unwrap();
+    (latch, leadership)
+}
+
+#[history]
+async fn work_is_waited_for_and_then_stopped(stage: Stage) {
+    const GRACE: Duration = secs(1);
+    let client = stage.client(0).await;
+    let (_latch, leadership) = leading(&client, GRACE).await;
+    let [worker, polite] = [leadership.clone(), leadership.clone()];
+    let endless = tokio::spawn(async move { worker.run(std::future::pending::<()>()).await });
+    let polite = tokio::spawn(async move {
+        let working = async {
+            polite.resign_requested().await;
+            assert!(polite.is_valid());
+        };
+        polite.run(working).await
+    });
+    sleep(A_MOMENT).await;
+    took(GRACE, leadership.resign()).await.unwrap();
+    within(polite).await.unwrap().unwrap();
+    let stopped = within(endless).await.unwrap();
+    assert!(matches!(stopped, Err(Error::LockLost { reason: LossReason::Resigned, .. })), "{stopped:?}");
+    assert!(matches!(leadership.run(async {}).await, Err(Error::LockLost { .. })));
+}
+
+#[history]
+async fn work_that_nobody_polls_does_not_keep_the_leadership(stage: Stage) {
+    let client = stage.client(0).await;
+    let (_latch, leadership) = leading(&client, ms(20)).await;
+    let steps = Cell::new(0);
+    let mut idle = Box::pin(leadership.run(std::future::poll_fn(|context| {
+        steps.set(steps.get() + 1);
+        context.waker().wake_by_ref();
+        std::task::Poll::<()>::Pending
+    })));
+    assert!(poll_once(&mut idle).is_pending());
+    within(leadership.resign()).await.unwrap();
+    assert_eq!(leadership.loss(), Some(LossReason::Resigned));
+    // It is not polled any more by whoever polls it late.
+    assert!(matches!(within(&mut idle).await, Err(Error::LockLost { reason: LossReason::Resigned, .. })));
+    drop(idle);
+    assert_eq!(steps.get(), 1);
+}
+
+#[history]
+async fn nothing_that_was_waited_for_is_lost(stage: Stage) {
+    const MESSAGES: usize = 100;
+    let client = stage.client(0).await;
+    let latch = latch(&client);
+    let (tell, mut told) = tokio::sync::mpsc::channel(1);
+    tokio::spawn(async move {
+        for message in 0..MESSAGES {
+            tell.send(message).await.unwrap();
+            sleep(ms(1)).await;
+        }
+    });
+    let (mut received, mut terms) = (Vec::new(), 0);
+    while received.len() < MESSAGES {
+        let leadership = within(latch.await_leadership()).await.unwrap();
+        terms += 1;
+        let term = leadership.clone();
+        let resigning = tokio::spawn(async move {
+            sleep(ms(10)).await;
+            term.resign().await
+        });
+        let working = leadership.run(async {
+            while let Some(Some(message)) = leadership.until_resigning(told.recv()).await {
+                received.push(message);
+                // A wait that is given up, and goes on later, loses nothing either.
+                let endless = leadership.until_resigning(std::future::pending::<()>());
+                let _ = timeout(Duration::ZERO, endless).await;
+            }
+        });
+        working.await.unwrap();
+        within(resigning).await.unwrap().unwrap();
+    }
+    assert!(terms > 2, "{terms}");
+    assert_eq!(received, (0..MESSAGES).collect::<Vec<_>>());
+}
+
+#[history]
+async fn a_resignation_that_nobody_waits_for_is_one_all_the_same(stage: Stage) {
+    let [one, two] = stage.clients().await;
+    let (_first, leadership) = leading(&one, SESSION).await;
+    let second = latch(&two);
+    sleep(A_MOMENT).await;
+    assert!(poll_once(&mut Box::pin(leadership.resign())).is_pending());
+    let next = within(second.await_leadership()).await.unwrap();
+    // Who waits later hears the same.
+    assert_eq!(within(leadership.resign()).await, Ok(()));
+    // It lives on in the handles of a latch that is gone.
+    drop(second);
+    assert_eq!(within(next.lost()).await, LossReason::Resigned);
+}

@@ -77,3 +77,59 @@ async fn a_lost_connection_ends_it(stage: Stage) {
     let guard = within(mutex.acquire()).await.unwrap();
     assert_ne!(guard.node_path(), node);
 }
+
+#[history]
+async fn cycles_send_nothing_and_count_turns(stage: Stage) {
+    let (proxy, client) = stage.far(|builder| builder.session_timeout(LONG)).await;
+    let mutex = lingering(&client, LockOptions::new().linger(LONG));
+    let guard = mutex.acquire().await.unwrap();
+    let token = guard.fencing_token();
+    assert_eq!(guard.turn(), 0);
+    // It is watched from then on.
+    sleep(secs(2)).await;
+    guard.release().await.unwrap();
+    proxy.take_requests();
+    for turn in 1..300 {
+        let guard = match turn % 3 {
+            0 => mutex.acquire().await.unwrap(),
+            1 => mutex.try_acquire().await.unwrap().unwrap(),
+            _ => mutex.try_acquire_for(LONG).await.unwrap().unwrap(),
+        };
+        assert_eq!((guard.is_valid(), guard.fencing_token(), guard.turn()), (true, token, turn));
+        if turn % 2 == 0 { guard.release().await.unwrap() } else { drop(guard) }
+    }
+    sleep(A_MOMENT).await;
+    assert_eq!(proxy.take_requests(), []);
+    assert_eq!(queue(&stage, "/locks/a"), 1);
+}
+
+#[history]
+async fn a_node_that_was_deleted_is_not_taken(stage: Stage) {
+    let [client, operator] = stage.clients().await;
+    let mutex = lingering(&client, LockOptions::new().linger(LONG));
+    let node = leave_a_node(&mutex).await;
+    assert_eq!(operate::force_release(&operator, "/locks/a").await.unwrap().len(), 1);
+    let theirs = within(mutex_at(&operator, "/locks/a").acquire()).await.unwrap();
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    drop(theirs);
+    assert_ne!(leave_a_node(&mutex).await, node);
+    // During a hold, it is lost as any other.
+    let guard = mutex.acquire().await.unwrap();
+    assert!(stage.servers().delete(guard.node_path()));
+    assert_eq!(within(guard.lost()).await, LossReason::Deleted);
+    assert_lost(&guard.release().await.unwrap_err(), LossReason::Deleted);
+    leave_a_node(&mutex).await;
+}
+
+#[history]
+async fn it_does_not_stay_while_its_state_is_watched(stage: Stage) {
+    let client = stage.client(0).await;
+    let mutex = lingering(&client, LockOptions::new().linger(LONG));
+    let node = leave_a_node(&mutex).await;
+    let guard = mutex.acquire().await.unwrap();
+    assert_eq!(guard.node_path(), node);
+    let mut state = guard.watch_state();
+    guard.release().await.unwrap();
+    within(async { while state.changed().await.is_some() {} }).await;
+    assert_ne!(mutex.acquire().await.unwrap().node_path(), node);
+}

@@ -2,7 +2,7 @@
 
 use std::future::pending;
 
-use futures_util::future::join3;
+use futures_util::future::join4;
 use tokio::time::advance;
 use tokio_util::sync::CancellationToken;
 
@@ -26,9 +26,11 @@ async fn hears(guard: &LockGuard, reason: LossReason) {
         ran
     };
     let ended = state.wait_for(|state| state.is_lost());
-    let (lost, ran, ended) = join3(guard.lost(), ran, ended).await;
+    let (lost, ran, ended, asked) = join4(guard.lost(), ran, ended, guard.revoke_requested()).await;
     assert_eq!(lost, reason);
     assert_lost(&ran.unwrap_err(), reason);
+    assert_lost(&asked.unwrap_err(), reason);
+    assert!(guard.revoke_requested().await.is_err());
     assert_eq!(ended.unwrap(), LockState::Lost(reason));
     assert!(!guard.is_valid());
     assert!(guard.valid_until() <= Instant::now());

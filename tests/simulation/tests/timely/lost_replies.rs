@@ -77,8 +77,7 @@ async fn lost_replies_are_settled_on_zookeeper_3_5(stage: Stage, servers: usize)
 #[history]
 async fn an_adopted_session_connects_again_on_zookeeper_3_5(stage: Stage) {
     let (servers, proxy) = of_version_3_5(&stage, 3).await;
-    let connector = zk::Client::connector().with_session_timeout(SESSION);
-    let client = keep(Client::from_zookeeper(connector.connect(&proxy.address).await.unwrap()).unwrap());
+    let client = keep(Client::from_zookeeper(own_session(&proxy.address).await).unwrap());
     let guard = mutex(&client).acquire().await.unwrap();
     for _ in 0..3 {
         proxy.cut();
@@ -133,6 +132,30 @@ async fn a_position_is_followed_on_after_a_lost_reply(stage: Stage) {
     drop(before.remove(0));
     within(positions.wait_for(|position| *position == 3)).await.unwrap();
     drop((before, held));
+    granted(waiting).await.release().await.unwrap();
+    nothing_is_left(stage.servers()).await;
+}
+
+/// It watches nothing but the list by which it follows its position, so only that can fail with the connection.
+#[history]
+async fn a_waiter_that_may_not_read_its_node_follows_its_position_on_the_next_connection(stage: Stage) {
+    let hidden = Acl::new(Permission::WRITE | Permission::DELETE, AuthId::anyone());
+    let of_path = move |path: &str| path.contains("/_c_").then(|| vec![hidden.clone()]);
+    let (proxy, client) = stage.far(|builder| session(builder).acl_for_path(of_path)).await;
+    let other = stage.connect(1, session).await;
+    // The ticket waits for the holder of its own client, so it watches no other node either.
+    let held = mutex(&client).owned_by(&Owner::new()).acquire().await.unwrap();
+    let between = mutex(&other).enqueue().await.unwrap();
+    let ticket = mutex(&client).owned_by(&Owner::new()).enqueue().await.unwrap();
+    let mut positions = ticket.watch_position();
+    let waiting = tokio::spawn(ticket.acquired());
+    sleep(A_MOMENT).await;
+    assert_eq!(positions.get(), 2);
+    let lost = proxy.intercept(Request::GetChildren, Fate::LoseReply);
+    drop(between);
+    within(lost.happened()).await;
+    within(positions.wait_for(|position| *position == 1)).await.unwrap();
+    held.release().await.unwrap();
     granted(waiting).await.release().await.unwrap();
     nothing_is_left(stage.servers()).await;
 }
@@ -238,4 +261,19 @@ async fn a_lost_create_that_nobody_waits_for_is_removed_and_strangers_with_its_i
         assert_eq!(left, twins, "a reply comes: {comes}");
         servers.delete(PATH);
     }
+}
+
+#[history]
+async fn what_was_taken_is_told_also_if_the_reply_was_lost(stage: Stage) {
+    let (proxy, operator, holder) = stage.far_and_near(session).await;
+    let guard = mutex(&holder).acquire().await.unwrap();
+    let lost = proxy.intercept(Request::Delete, Fate::LoseReply);
+    let taken = within(operate::force_release(&operator, PATH)).await.unwrap();
+    within(lost.happened()).await;
+    assert_eq!((taken.len(), taken[0].node_path(), taken[0].is_holder()), (1, guard.node_path(), true));
+    let path = guard.node_path().to_owned();
+    let message = format!("the lock {path} was lost: its node was deleted; acquire it again");
+    let error = guard.release().await.unwrap_err();
+    assert_eq!(error, Error::LockLost { path, reason: LossReason::Deleted });
+    assert_eq!(error.to_string(), message);
 }

@@ -13,6 +13,8 @@
 //! }
 //! ```
 
+mod adopted;
+mod asking;
 mod barriers;
 mod caches;
 mod closing;
@@ -22,11 +24,13 @@ mod combined;
 mod connections;
 mod crowds;
 mod deadlines;
+mod deadlocks;
 mod downgrades;
 #[path = "../../../support/every_kind.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod every_kind;
 mod every_lock;
+mod gates;
 mod giving_up;
 mod grants;
 mod holding;
@@ -36,6 +40,7 @@ mod kept;
 #[path = "../../../support/kinds.rs"]
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod kinds;
+mod kinds_at_one_path;
 mod known_in_time;
 mod leaders;
 mod lingering;
@@ -43,6 +48,7 @@ mod lingering_attacks;
 mod losses;
 mod lost_places;
 mod lost_replies;
+mod multi_locks;
 mod new_paths;
 mod omitted;
 mod permits;
@@ -51,6 +57,8 @@ mod policies;
 mod poll_times;
 mod proxy;
 mod quorum;
+mod readers;
+mod release_together;
 mod removal;
 mod requests;
 mod restarts;

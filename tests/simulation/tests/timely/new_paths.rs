@@ -370,3 +370,91 @@ async fn a_writer_does_not_wait_for_a_read_that_nobody_polls(stage: Stage) {
         queue_of(stage.servers(), A, 0).await;
     }
 }
+
+// --- What is known of paths ---
+
+#[history]
+async fn whoever_expects_a_new_path_finds_those_that_are_there(stage: Stage) {
+    let (proxy, client, other) = stage.far_and_near(plain).await;
+    teach(&client, "a").await;
+    let requests = async |name: &str| {
+        proxy.take_requests();
+        let guard = within(at(&client, name).acquire()).await.unwrap();
+        assert_eq!(stage.servers().node(guard.node_path()).unwrap().czxid, guard.fencing_token());
+        let requests = proxy.take_requests();
+        guard.release().await.unwrap();
+        requests
+    };
+    once(&at(&other, "free")).await;
+    assert_eq!(requests("free").await, [Request::Multi, Request::Create, Request::GetChildren]);
+    let held = at(&other, "held").acquire().await.unwrap();
+    assert!(at(&client, "held").try_acquire().await.unwrap().is_none());
+    let waiting = waiter(&at(&client, "held")).await;
+    assert!(!waiting.is_finished());
+    held.release().await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+    // Two that existed are enough not to expect a new one.
+    once(&at(&other, "more")).await;
+    assert_eq!(requests("more").await, [Request::Create, Request::GetChildren]);
+}
+
+#[history]
+async fn what_is_above_a_new_path_may_be_missing(stage: Stage) {
+    let (proxy, client) = stage.far(plain).await;
+    let requests = async |lock: InterProcessMutex| {
+        proxy.take_requests();
+        drop(within(lock.acquire()).await.unwrap());
+        let requests = proxy.take_requests();
+        sleep(A_MOMENT).await;
+        requests
+    };
+    let deep = requests(mutex_at(&client, "/a/b/c/d")).await;
+    let expected = [&[Request::Create, Request::GetChildren][..], &[Request::Create; 3], &[Request::Multi]];
+    assert_eq!(deep[..6], expected.concat());
+    teach(&client, "a").await;
+    for (path, _) in stage.servers().nodes_below(PARENT).into_iter().rev() {
+        assert!(stage.servers().delete(&path), "{path}");
+    }
+    assert!(stage.servers().delete(PARENT));
+    let gone = requests(at(&client, "a")).await;
+    assert_eq!(gone[..3], [Request::Multi, Request::Create, Request::Multi]);
+}
+
+/// Of locks by key, there is only the guard or the waiter, who knows of the holder of its own client.
+#[history]
+async fn what_is_known_of_a_queue_is_kept_for_as_long_as_it_is_held(stage: Stage) {
+    let (proxy, client) = stage.far(session).await;
+    let locks = Locks::new(&client, PARENT).unwrap();
+    let acquires = || locks.mutex("a").unwrap().owned_by(&Owner::new());
+    let held = acquires().acquire().await.unwrap();
+    proxy.take_requests();
+    let waiting = acquiring(&acquires());
+    sleep(A_MOMENT).await;
+    let requests = proxy.take_requests();
+    // It watches only itself.
+    assert_eq!(requests.iter().filter(|request| **request == Request::GetData).count(), 1, "{requests:?}");
+    drop(held);
+    drop(granted(waiting).await);
+}
+
+/// Their nodes stay: a watch on one would end with it.
+#[history]
+async fn used_keys_leave_no_watch_behind(stage: Stage) {
+    let client = stage.client(0).await;
+    let locks = Locks::new(&client, PARENT).unwrap();
+    for key in 0..20 {
+        let mutex = locks.mutex(key).unwrap();
+        // The second time the path is watched, for as long as the client has a use for the queue.
+        for _ in 0..2 {
+            visit(&mutex).await;
+        }
+        let held = mutex.owned_by(&Owner::new()).acquire().await.unwrap();
+        drop(mutex);
+        let next = acquiring(&locks.mutex(key).unwrap().owned_by(&Owner::new()));
+        drop(held);
+        drop(granted(next).await);
+    }
+    sleep(A_MOMENT).await;
+    assert_eq!((stage.servers().watch_count(), queue(&stage, PARENT)), (0, 20));
+    assert_eq!(ephemerals(stage.servers(), PARENT), [""; 0]);
+}

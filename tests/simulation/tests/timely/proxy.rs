@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::rc::Rc;
 
+use tokio::io::DuplexStream;
 use tokio::task::spawn_local;
 use zk_recipes::testing::{FaultProxy, MemoryEnsemble};
 use zk_recipes::{Client, ClientBuilder};
@@ -19,6 +20,15 @@ pub(crate) struct Proxy {
 
 impl Proxy {
     pub(crate) async fn before(world: &World, servers: MemoryEnsemble, address: &str) -> Self {
+        Self::passing_on(world, address, move |client| drop(spawn_local(servers.serve(0, client)))).await
+    }
+
+    /// Passes each connection on to somebody.
+    pub(crate) async fn passing_on(
+        world: &World,
+        address: &str,
+        serve: impl Fn(DuplexStream) + 'static,
+    ) -> Self {
         let (proxy, address) = (Rc::new(FaultProxy::start("").await.unwrap()), address.to_owned());
         let mut listener = Listener::bind(&address);
         let connections = proxy.clone();
@@ -26,7 +36,7 @@ impl Proxy {
             loop {
                 let client = listener.accept().await;
                 let (near, far) = tokio::io::duplex(1 << 20);
-                spawn_local(servers.serve(0, far));
+                serve(far);
                 spawn_local(connections.serve(client, near));
             }
         });

@@ -433,3 +433,176 @@ async fn what_is_dropped_while_no_ensemble_answers_is_released_afterwards(stage:
     assert_eq!(sessions().await, before);
     end(&stage).await;
 }
+
+#[history(ensembles = 3)]
+async fn waiters_are_let_in_as_they_came(stage: Stage) {
+    let (first, second) = (Contender::new(&stage, 0).await, Contender::new(&stage, 1).await);
+    let mut holder = first.lock.acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for contender in [&second, &first, &second] {
+        waiting.push(contender.tries());
+        sleep(A_MOMENT).await;
+    }
+    // They wait for the first member, and have entered no other queue.
+    assert_eq!([0, 1, 2].map(|ensemble| queue(&stage, ensemble)), [4, 1, 1]);
+    for next in waiting {
+        assert!(!next.is_finished());
+        holder.release().await.unwrap();
+        holder = within(next).await.unwrap().unwrap();
+        assert_eq!(names(&holder), NAMES);
+    }
+    drop(holder);
+    end(&stage).await;
+}
+
+/// One that reaches only the last ensemble, which another waits for while it holds the others, gives it up.
+#[history(ensembles = 3)]
+async fn a_contender_that_reaches_a_minority_does_not_block_others(stage: Stage) {
+    let (cut_off, proxies) = Contender::through_proxies(&stage).await;
+    let other = Contender::new(&stage, 1).await;
+    let patient = other.lock.with_response_timeout(PATIENT).unwrap();
+    proxies[..2].iter().for_each(Proxy::cut_off);
+    let waiting = cut_off.tries();
+    for _ in 0..5 {
+        let guard = within(patient.acquire()).await.unwrap();
+        // As the last one is never held by whoever waits for anything, it need not even do without.
+        assert_eq!(names(&guard), NAMES);
+        guard.release().await.unwrap();
+    }
+    assert!(!waiting.is_finished());
+    proxies[..2].iter().for_each(|proxy| proxy.refuse_connections(false));
+    let guard = within(waiting).await.unwrap().unwrap();
+    assert!(guard.members().count() >= 2);
+    guard.release().await.unwrap();
+    end(&stage).await;
+}
+
+#[history(ensembles = 3)]
+async fn what_is_lost_during_the_wait_does_not_count(stage: Stage) {
+    let (mut waiter, other) = (Contender::new(&stage, 0).await, Contender::new(&stage, 1).await);
+    waiter.lock = waiter.lock.with_response_timeout(PATIENT).unwrap();
+    let loses_session = async |member: usize| {
+        let session = session_id(&waiter.clients[member]).await;
+        assert!(stage.ensembles()[member].end_session(session));
+    };
+    let waits = async || {
+        let waiting = waiter.tries();
+        sleep(A_MOMENT).await;
+        assert_eq!(
+            [queue(&stage, 0), queue(&stage, 1)],
+            [1, 2],
+            "it holds the first, and waits for the second"
+        );
+        waiting
+    };
+    let second = other.mutex(1).acquire().await.unwrap();
+    let waiting = waits().await;
+    loses_session(0).await;
+    let first = within(other.mutex(0).acquire()).await.unwrap();
+    second.release().await.unwrap();
+    let guard = within(waiting).await.unwrap().unwrap();
+    assert_eq!(names(&guard), NAMES[1..]);
+    guard.release().await.unwrap();
+    first.release().await.unwrap();
+
+    // If that leaves no majority, it starts over, and waits for the first again.
+    let [second, third] = [1, 2].map(|member| other.mutex(member));
+    let (second, third) = (second.acquire().await.unwrap(), third.acquire().await.unwrap());
+    let waiting = waits().await;
+    assert!(stage.ensembles()[0].delete(&nodes(&stage.ensembles()[0], PATH)[0]));
+    let first = within(other.mutex(0).acquire()).await.unwrap();
+    second.release().await.unwrap();
+    sleep(A_MOMENT).await;
+    assert_eq!(queue(&stage, 2), 2, "it has the second, and waits for the third, which it needs");
+    loses_session(1).await;
+    sleep(super::prelude::SOON).await;
+    assert_eq!([queue(&stage, 2), queue(&stage, 0)], [1, 2]);
+    first.release().await.unwrap();
+    third.release().await.unwrap();
+    assert_eq!(names(&within(waiting).await.unwrap().unwrap()), NAMES);
+    end(&stage).await;
+}
+
+#[history(ensembles = 3)]
+async fn a_release_reports_a_lost_majority(stage: Stage) {
+    let contender = Contender::new(&stage, 0).await;
+    for (deleted, is_lost) in [(0, false), (1, false), (2, true), (3, true)] {
+        let guard = contender.lock.acquire().await.unwrap();
+        for (servers, (_, member)) in stage.ensembles().iter().zip(guard.members()).take(deleted) {
+            assert!(servers.delete(member.node_path()));
+        }
+        let released = guard.release().await;
+        assert_eq!(released.is_err(), is_lost, "{deleted} were deleted: {released:?}");
+        empty_after(A_MOMENT, &stage).await;
+    }
+    end(&stage).await;
+}
+
+// --- Sessions of the caller's ---
+
+/// Clients of the caller's sessions, and their lock.
+async fn adopting(addresses: impl IntoIterator<Item = String>) -> (Vec<zk::Client>, Vec<Client>, QuorumLock) {
+    let sessions = join_all(addresses.into_iter().map(async |address| own_session(&address).await)).await;
+    let clients = sessions.iter().map(|session| Client::from_zookeeper(session.clone()).unwrap());
+    let clients: Vec<_> = clients.collect();
+    let ensembles = Ensembles::new(NAMES.into_iter().zip(clients.iter().cloned())).unwrap();
+    let lock = QuorumLock::new(&ensembles, PATH).unwrap().with_response_timeout(BRIEF).unwrap();
+    (sessions, clients, lock)
+}
+
+fn addresses(stage: &Stage) -> [String; 3] {
+    [0, 1, 2].map(|ensemble| stage.address_of(ensemble))
+}
+
+fn end_session(stage: &Stage, sessions: &[zk::Client], member: usize) {
+    assert!(stage.ensembles()[member].end_session(sessions[member].session_id().0));
+}
+
+/// They go on when the clients are closed.
+#[history(ensembles = 3, 1, 3)]
+async fn adopted_sessions_keep_nothing(stage: Stage, closed: usize) {
+    let (_sessions, clients, lock) = adopting(addresses(&stage)).await;
+    let guard = within(lock.acquire()).await.unwrap();
+    join_all(clients[..closed].iter().map(Client::close)).await;
+    assert_eq!(guard.is_valid(), closed == 1);
+    drop(guard);
+    empty_after(A_MOMENT, &stage).await;
+}
+
+/// "That an ensemble cannot be reached is no error", also if that is for good; but then no majority will ever be held.
+#[history(ensembles = 3)]
+async fn an_adopted_session_that_is_over_costs_only_its_member(stage: Stage) {
+    let (sessions, _clients, lock) = adopting(addresses(&stage)).await;
+    let guard = within(lock.acquire()).await.unwrap();
+    end_session(&stage, &sessions, 1);
+    within(guard.members().nth(1).unwrap().1.lost()).await;
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    let guard = within(lock.acquire()).await.unwrap();
+    let waiter = lock.clone();
+    let waiting = spawn_local(async move { waiter.acquire().await });
+    sleep(A_MOMENT).await;
+    end_session(&stage, &sessions, 0);
+    let error = within(waiting).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::SessionOver { .. }), "{error}");
+    assert!(!guard.is_valid());
+}
+
+/// That they did not answer before does not matter.
+#[history(ensembles = 3)]
+async fn adopted_sessions_that_were_silent_before_they_ended_end_the_wait(stage: Stage) {
+    let proxies = join_all((0..3).map(|ensemble| stage.proxy(ensemble))).await;
+    let (sessions, clients, lock) = adopting(proxies.iter().map(|proxy| proxy.address.clone())).await;
+    proxies[..2].iter().for_each(Proxy::cut_off);
+    for client in &clients[..2] {
+        disconnected(client).await;
+    }
+    let tried = within(lock.try_acquire()).await;
+    assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
+    for member in [0, 1] {
+        end_session(&stage, &sessions, member);
+        proxies[member].refuse_connections(false);
+    }
+    let ended = within(lock.acquire()).await;
+    assert!(matches!(ended, Err(Error::SessionOver { .. })), "{ended:?}");
+}

@@ -1,5 +1,6 @@
 //! The end of a kept node whose requests, replies or connections were lost. Nothing comes back later.
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, copy, duplex, split};
 use zk_recipes::nodes::{NodeMode, PersistentNode};
 
 use super::kept::{PATH, data, start};
@@ -67,6 +68,47 @@ async fn close_long_after_a_lost_create_leaves_a_strangers_persistent_node_alone
     assert_eq!(data(&stage).as_deref(), Some("ours"));
 }
 
+// The create found someone else's node, but the reply that says so was lost.
+#[history(("theirs", false), ("ours", true))]
+async fn close_after_a_lost_create_leaves_a_strangers_persistent_node_alone(
+    stage: Stage,
+    theirs: &'static str,
+    is_written_to: bool,
+) {
+    let proxy = proxy(&stage).await;
+    assert!(stage.servers().create(PATH, theirs.as_bytes(), false));
+    if is_written_to {
+        assert!(stage.servers().set_data(PATH, theirs.as_bytes()));
+    }
+    let client = proxy.client(plain).await;
+    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+    let node = start(&client, NodeMode::Persistent);
+    within(lost.happened()).await;
+    within(node.close()).await.unwrap();
+    sleep(LATER).await;
+    assert_eq!(data(&stage).as_deref(), Some(theirs));
+}
+
+/// A value that ends before it was present has not taken over what was there, however far it has come.
+#[history((Request::Create, "theirs"), (Request::GetData, "theirs"), (Request::SetData, "ours"))]
+async fn a_value_that_ends_at_once_leaves_the_persistent_node_of_a_stranger(
+    stage: Stage,
+    request: Request,
+    has: &'static str,
+) {
+    let proxy = proxy(&stage).await;
+    assert!(stage.servers().create(PATH, b"theirs", false));
+    let client = proxy.client(plain).await;
+    let held = proxy.intercept(request, Fate::HoldReply);
+    let node = start(&client, NodeMode::Persistent);
+    within(held.happened()).await;
+    let mut closing = Box::pin(node.close());
+    assert!(poll_once(&mut closing).is_pending());
+    held.release();
+    within(closing).await.unwrap();
+    assert_eq!(data(&stage).as_deref(), Some(has));
+}
+
 /// Another process takes over at the same path, with the same data.
 #[history]
 async fn nothing_is_swept_up_long_after_a_lost_create(stage: Stage) {
@@ -91,6 +133,61 @@ async fn a_persistent_node_dropped_in_an_outage_is_deleted_after_it(stage: Stage
     sleep(LATER).await;
     assert!(data(&stage).is_some());
     proxy.refuse_connections(false);
+    sleep(LATER).await;
+    assert_eq!(data(&stage), None);
+}
+
+/// Passes on what both send. The server does not know the credentials of the client while they are spoiled.
+async fn pass_on(
+    client: DuplexStream,
+    servers: MemoryEnsemble,
+    spoils: Rc<Cell<bool>>,
+) -> std::io::Result<()> {
+    let (near, far) = duplex(1 << 20);
+    spawn_local(servers.serve(0, far));
+    let ((mut from_client, mut to_client), (mut from_server, mut to_server)) = (split(client), split(near));
+    spawn_local(async move {
+        copy(&mut from_server, &mut to_client).await?;
+        to_client.shutdown().await
+    });
+    while let Ok(length) = from_client.read_u32().await {
+        let mut frame = vec![0; length as usize];
+        from_client.read_exact(&mut frame).await?;
+        let scheme = frame.windows(6).position(|part| part == b"digest");
+        if let Some(at) = scheme.filter(|_| spoils.get()) {
+            frame[at] = b'?';
+        }
+        to_server.write_u32(length).await?;
+        to_server.write_all(&frame).await?;
+    }
+    to_server.shutdown().await
+}
+
+/// "tried again in the background for as long as the client lives", which outlasts servers that refuse it for a while.
+#[history]
+async fn a_persistent_node_closed_while_authentication_is_refused_is_deleted_after_that(stage: Stage) {
+    assert!(stage.servers().create("/kept", b"", true));
+    let (servers, spoils) = (stage.servers().clone(), Rc::<Cell<bool>>::default());
+    let is_told = spoils.clone();
+    let serve = move |client| drop(spawn_local(pass_on(client, servers.clone(), is_told.clone())));
+    let proxy = Proxy::passing_on(&stage, "10.9.0.1:2181", serve).await;
+    let with = tries(SESSION, secs(3), RetryPolicy::n_times(0, Duration::ZERO));
+    let client = proxy.client(|builder| with(builder).auth("digest", "me:secret")).await;
+    let node = start(&client, NodeMode::Persistent);
+    within(node.wait_present()).await.unwrap();
+    spoils.set(true);
+    proxy.cut();
+    within(async {
+        while !matches!(client.wait_connected().await, Err(Error::AuthFailed { .. })) {
+            sleep(A_MOMENT).await;
+        }
+    })
+    .await;
+    let closed = within(node.close()).await;
+    assert!(matches!(closed, Err(Error::AuthFailed { .. } | Error::NotConnected { .. })), "{closed:?}");
+    sleep(LATER).await;
+    assert!(data(&stage).is_some());
+    spoils.set(false);
     sleep(LATER).await;
     assert_eq!(data(&stage), None);
 }

@@ -117,6 +117,26 @@ async fn waiting_in_the_line_of_a_known_queue_takes_a_create_and_a_watch(stage: 
     assert_eq!(proxy.take_requests(), [Request::Delete; 3]);
 }
 
+/// Behind another client, and behind a holder of their own.
+#[history(true, false)]
+async fn many_waiters_of_a_client_join_with_few_lists(stage: Stage, is_foreign: bool) {
+    const WAITERS: usize = 500;
+    let Observed { proxy, mutex, other, .. } = observed(&stage, SESSION).await;
+    let held = if is_foreign { &other } else { &mutex }.owned_by(&Owner::new()).acquire().await.unwrap();
+    let lists = || proxy.take_requests().iter().filter(|request| **request == Request::GetChildren).count();
+    lists();
+    let waiters: Vec<_> = (0..WAITERS).map(|_| acquiring(&mutex)).collect();
+    queue_of(stage.servers(), PATH, WAITERS + 1).await;
+    sleep(A_MOMENT).await;
+    let joining = lists();
+    drop(held);
+    for waiter in waiters {
+        drop(granted(waiter).await);
+    }
+    let passing = lists();
+    assert!(joining <= 10 && passing <= 10, "{joining} lists to join, and then {passing}");
+}
+
 /// Whether the first of the line is still there is asked now and then, by one for all.
 #[history]
 async fn a_long_wait_in_the_line_costs_a_look_now_and_then(stage: Stage) {
@@ -224,4 +244,41 @@ async fn the_warnings_of_many_waiters_take_one_look(stage: Stage) {
     waiters.iter().for_each(JoinHandle::abort);
     drop(held);
     sleep(SOON).await;
+}
+
+#[history]
+async fn a_hold_that_is_over_leaves_no_warning_to_come(stage: Stage) {
+    const LONG: Duration = secs(600);
+    let client = stage.client(0).await;
+    let options = LockOptions::new().warn_after(None, LONG);
+    let alive = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    for options in [options.clone(), options.linger(LONG)] {
+        let mutex = mutex(&client).with_options(options).unwrap();
+        once(&mutex).await;
+        sleep(SOON).await;
+        let before = alive();
+        for _ in 0..100 {
+            once(&mutex).await;
+        }
+        sleep(SOON).await;
+        assert!(alive() <= before + 10, "{} tasks, {before} before", alive());
+    }
+}
+
+#[history]
+async fn a_release_lets_the_next_in_the_line_in_before_the_server_answers(stage: Stage) {
+    let Observed { proxy, mutex, .. } = observed(&stage, SESSION).await;
+    for _ in 0..2 {
+        mutex.acquire().await.unwrap().release().await.unwrap();
+    }
+    let holder = mutex.acquire().await.unwrap();
+    let waiter = acquiring(&mutex);
+    sleep(A_MOMENT).await;
+    proxy.set_traffic(Traffic::black_hole());
+    let releasing = tokio::spawn(holder.release());
+    let guard = timeout(A_MOMENT, waiter).await.unwrap().unwrap().unwrap();
+    assert!(guard.is_valid() && !releasing.is_finished());
+    proxy.set_traffic(Traffic::pass());
+    within(releasing).await.unwrap().unwrap();
+    guard.release().await.unwrap();
 }

@@ -141,3 +141,76 @@ async fn an_acquire_that_is_polled_no_more_and_deleted_keeps_nobody_waiting(stag
     sleep(A_MOMENT).await;
     assert_eq!(stage.servers().watch_count(), 0);
 }
+
+/// Those of another client are between ours; and then many at once.
+#[history]
+async fn tickets_know_their_position_at_once(stage: Stage) {
+    let [one, other] = stage.clients().await;
+    let enqueue = async |client: &Client| mutex(client).owned_by(&Owner::new()).enqueue().await.unwrap();
+    let mut tickets = Vec::new();
+    for client in [&one, &one, &other, &other, &one] {
+        tickets.push(enqueue(client).await);
+    }
+    tickets.extend(join_all((0..100).map(|_| enqueue(&one))).await);
+    let mut positions = Vec::new();
+    for ticket in &tickets {
+        let position = ticket.position().await.unwrap();
+        assert_eq!(position, ticket.watch_position().get());
+        positions.push(position);
+    }
+    positions.sort_unstable();
+    assert_eq!(positions, Vec::from_iter(0..105));
+}
+
+/// Also its own: a ticket is ahead of its owner as of anyone else.
+#[history]
+async fn an_owner_waits_behind_its_own_ticket(stage: Stage) {
+    let client = stage.client(0).await;
+    let mutex = mutex(&client).owned_by(&Owner::new());
+    let ticket = mutex.enqueue().await.unwrap();
+    assert!(mutex.try_acquire().await.unwrap().is_none());
+    let waiting = acquiring(&mutex);
+    sleep(SESSION).await;
+    assert!(!waiting.is_finished() && queue(&stage, PATH) == 2);
+    drop(ticket);
+    granted(waiting).await.release().await.unwrap();
+}
+
+#[history]
+async fn the_first_participant_holds_however_fast_they_change(stage: Stage) {
+    let clients = connect_all(&stage).await;
+    let workers = clients.each_ref().map(|client| {
+        let mutex = mutex(client);
+        spawn_local(async move {
+            for _ in 0..300 {
+                visit(&mutex).await;
+            }
+        })
+    });
+    let observer = mutex(&stage.client(0).await);
+    while workers.iter().any(|worker| !worker.is_finished()) {
+        for (position, participant) in observer.participants().await.unwrap().iter().enumerate() {
+            assert_eq!(participant.is_holder(), position == 0, "{participant:?}");
+        }
+    }
+    join_all(workers).await.into_iter().for_each(std::result::Result::unwrap);
+}
+
+/// It is not handed out to whoever enters again, and nobody waits for it.
+#[history]
+async fn a_lost_hold_neither_deadlocks_nor_is_handed_out(stage: Stage) {
+    let [client, other] = stage.clients().await;
+    let (one, two) = (mutex(&client), mutex(&client));
+    let brief = one.with_options(LockOptions::new().max_hold(SOON)).unwrap();
+    let old = brief.acquire().await.unwrap();
+    let again = brief.enqueue().await.unwrap();
+    assert_eq!(within(old.lost()).await, LossReason::Deadline);
+    let lost = Error::LockLost { path: old.node_path().to_owned(), reason: LossReason::Deadline };
+    assert_eq!(within(again.acquired()).await.unwrap_err(), lost);
+    // Somebody else holds, and not the owner through another object.
+    let theirs = mutex(&other).acquire().await.unwrap();
+    assert!(timeout(A_MOMENT, two.acquire()).await.is_err());
+    theirs.release().await.unwrap();
+    within(two.acquire()).await.unwrap().release().await.unwrap();
+    assert_eq!(old.loss(), Some(LossReason::Deadline));
+}

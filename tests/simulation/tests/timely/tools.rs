@@ -60,6 +60,11 @@ pub(crate) async fn connect_all(stage: &Stage) -> [Client; 3] {
     [stage.connect(0, session).await, stage.connect(1, session).await, stage.connect(2, session).await]
 }
 
+/// A session that goes on when the clients that adopt it are closed.
+pub(crate) async fn own_session(address: &str) -> zk::Client {
+    zk::Client::connector().with_session_timeout(SESSION).connect(address).await.unwrap()
+}
+
 pub(crate) async fn session_id(client: &Client) -> i64 {
     client.zookeeper().await.unwrap().session_id().0
 }

@@ -75,6 +75,9 @@ async fn it_is_there_as_long_as_its_value_lives_and_for_its_ttl(stage: Stage) {
     let node = kept(&scene.client).await;
     let before = scene.servers.node(PATH);
     scene.touched_for_long().await;
+    let session = session_id(&scene.client).await;
+    assert!(scene.servers.end_session(session));
+    scene.touched_for_long().await;
     assert_eq!(scene.servers.node(PATH), before, "who watches it notices nothing");
     // It was touched just now.
     let touched = Instant::now();
@@ -215,6 +218,15 @@ async fn lost_replies_do_not_matter(stage: Stage) {
         scene.touched_for_long().await;
         within(node.close()).await.unwrap();
         scene.vanished().await;
+        // One that ends at that moment leaves nothing.
+        for request in [Request::Multi, Request::SetData] {
+            let met = scene.proxy.intercept(request, fate);
+            let node = start(&scene.client);
+            within(met.happened()).await;
+            drop(node);
+            sleep(2 * TTL).await;
+            assert_eq!(scene.servers.node(PATH), None, "{request:?}, {fate:?}");
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Numbers and values over time: outages, rivals, and watches without changes.
 
-use zk_recipes::atomic::{AtomicOptions, CachedAtomicLong, DistributedAtomicLong};
+use zk_recipes::atomic::{AtomicOptions, CachedAtomicLong, DistributedAtomicLong, DistributedAtomicValue};
 use zk_recipes::shared::{SharedState, SharedValue};
 
 use super::prelude::*;
@@ -305,6 +305,236 @@ async fn an_update_is_not_held_up_by_calls_that_change_nothing(stage: Stage) {
     let changed_nothing = others.len();
     within(try_join_all(others)).await.unwrap();
     assert_eq!(ended, Ok(Ok(1)), "beside {changed_nothing} calls that changed nothing");
+}
+
+// --- Locks of numbers ---
+
+fn promoted(client: &Client, time: Duration, lock: &str) -> DistributedAtomicLong {
+    let options = AtomicOptions::new().timeout(time).promoted_to_lock(lock);
+    long(client).with_options(options).unwrap()
+}
+
+#[history]
+async fn whoever_is_gone_or_out_of_time_leaves_the_queue_of_the_lock(stage: Stage) {
+    let (proxy, client, other) = stage.far_and_near(usual).await;
+    let held = mutex_at(&other, LOCK).acquire().await.unwrap();
+    long(&client).force_set(0).await.unwrap();
+    proxy.set_traffic(Traffic::pass().delay(ms(10)));
+    for is_gone in [true, false] {
+        proxy.take_requests();
+        let locking = promoted(&client, secs(5), LOCK);
+        let adding = tokio::spawn(async move { locking.fetch_add(1).await });
+        let rival = Rival::writes(other.zookeeper().await.unwrap());
+        queue_of(stage.servers(), LOCK, 2).await;
+        drop(rival);
+        let tries = proxy.take_requests();
+        let tries = tries.iter().filter(|request| **request == Request::SetData).count();
+        assert!(tries >= 3, "first it is tried without: {tries}");
+        // Others are not held up meanwhile.
+        timeout(secs(1), long(&client).increment()).await.unwrap().unwrap();
+        if is_gone {
+            adding.abort();
+        } else {
+            let ended = within(adding).await.unwrap();
+            assert!(matches!(ended, Err(Error::Contended { .. })), "{ended:?}");
+        }
+        queue_of(stage.servers(), LOCK, 1).await;
+    }
+    proxy.set_traffic(Traffic::pass());
+    held.release().await.unwrap();
+}
+
+#[history]
+async fn the_error_of_a_lock_is_for_those_who_ask_for_it(stage: Stage) {
+    let (proxy, client, other) = stage.far_and_near(usual).await;
+    long(&client).force_set(0).await.unwrap();
+    let zookeeper = other.zookeeper().await.unwrap();
+    let readable = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_read());
+    zookeeper.create("/forbidden", b"", &readable).await.unwrap();
+    let locking = promoted(&client, Duration::MAX, "/forbidden/lock");
+    let plain = long(&client).with_options(AtomicOptions::new().timeout(Duration::MAX)).unwrap();
+    proxy.set_traffic(Traffic::pass().delay(ms(10)));
+    let plain = tokio::spawn(async move { plain.increment().await });
+    let rival = Rival::writes(zookeeper);
+    let refused = within(locking.increment()).await;
+    drop(rival);
+    proxy.set_traffic(Traffic::pass());
+    assert!(matches!(refused, Err(Error::ZooKeeper { .. })), "{refused:?}");
+    within(plain).await.unwrap().unwrap();
+}
+
+#[history]
+async fn no_client_waits_for_a_lock_that_it_holds_itself(stage: Stage) {
+    let (proxy, client, other) = stage.far_and_near(usual).await;
+    long(&client).force_set(0).await.unwrap();
+    let number = promoted(&client, Duration::MAX, LOCK);
+    proxy.set_traffic(Traffic::pass().delay(ms(10)));
+    let rival = Rival::writes(other.zookeeper().await.unwrap());
+    let same = number.clone();
+    let updating = tokio::spawn(async move { same.fetch_update(|old| Some(old + 1)).await });
+    queue_of(stage.servers(), LOCK, 1).await;
+    let adding = tokio::spawn(async move { number.fetch_add(1).await });
+    queue_of(stage.servers(), LOCK, 2).await;
+    drop(rival);
+    proxy.set_traffic(Traffic::pass());
+    let (updated, added) = within(join(updating, adding)).await;
+    assert!(updated.unwrap().unwrap().is_ok() && added.unwrap().is_ok());
+    queue_of(stage.servers(), LOCK, 0).await;
+}
+
+// --- Lost requests and replies ---
+
+#[history]
+async fn a_lost_request_is_repeated_and_a_lost_reply_is_told(stage: Stage) {
+    let (proxy, _, number) = one(&stage, usual).await;
+    let lost = proxy.intercept(Request::SetData, Fate::LoseRequest);
+    assert_eq!(within(number.increment()).await, Ok(2));
+    within(lost.happened()).await;
+    // All that are written together are told; who has written nothing is answered.
+    let held = proxy.intercept(Request::SetData, Fate::HoldReply);
+    let mut first = Box::pin(number.increment());
+    assert!(poll_once(&mut first).is_pending());
+    within(held.happened()).await;
+    let mut batch = Box::pin(join_all([number.fetch_add(10), number.fetch_add(20)]));
+    let mut other = Box::pin(number.compare_exchange(-1, 0));
+    assert!(poll_once(&mut batch).is_pending() && poll_once(&mut other).is_pending());
+    let lost = proxy.intercept(Request::SetData, Fate::LoseReply);
+    held.release();
+    assert_eq!(within(first).await, Ok(3));
+    for outcome in within(batch).await {
+        assert!(matches!(outcome, Err(Error::WriteOutcomeUnknown { .. })), "{outcome:?}");
+    }
+    within(lost.happened()).await;
+    assert_eq!(within(other).await, Ok(Err(33)), "added once");
+    assert_eq!(number.increment().await, Ok(34));
+}
+
+#[history]
+async fn a_create_whose_reply_is_lost_counts_once(stage: Stage) {
+    let (proxy, client) = stage.far(usual).await;
+    let number = DistributedAtomicLong::new(&client, "/a").unwrap();
+    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+    assert_eq!(within(number.increment()).await, Ok(1));
+    within(lost.happened()).await;
+    assert_eq!(number.get().await, Ok(1));
+    // What is lost is the create of a parent: the node itself was refused before, and is created afterwards.
+    for fate in [Fate::LoseRequest, Fate::LoseReply] {
+        let number = DistributedAtomicLong::new(&client, &format!("/{fate:?}/a/b")).unwrap();
+        let lost = proxy.intercept_after(1, fate);
+        assert_eq!(within(number.initialize(7)).await, Ok(true), "{fate:?}");
+        within(lost.happened()).await;
+        assert_eq!(number.get().await, Ok(7));
+    }
+    // Somebody takes what was created before the reply is missed.
+    let value = DistributedAtomicValue::new(&client, "/value").unwrap();
+    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
+    proxy.refuse_connections(true);
+    let setting = tokio::spawn(async move { value.compare_exchange(None, "ours").await });
+    within(lost.happened()).await;
+    assert!(stage.servers().delete("/value"), "it was done");
+    proxy.refuse_connections(false);
+    let outcome = within(setting).await.unwrap();
+    assert!(matches!(outcome, Err(Error::WriteOutcomeUnknown { .. })), "{outcome:?}");
+    assert_eq!(stage.servers().node("/value"), None, "written twice");
+}
+
+#[history]
+async fn no_error_is_told_that_is_older_than_the_call(stage: Stage) {
+    let (proxy, _, number) = one(&stage, usual).await;
+    stage.servers().set_data(PATH, b"seven");
+    let held = proxy.intercept(Request::GetData, Fate::HoldReply);
+    let mut early = Box::pin(number.increment());
+    assert!(poll_once(&mut early).is_pending());
+    within(held.happened()).await;
+    stage.servers().set_data(PATH, &5_i64.to_be_bytes());
+    let mut late = Box::pin(number.increment());
+    assert!(poll_once(&mut late).is_pending());
+    held.release();
+    let (early, late) = within(join(early, late)).await;
+    assert!(matches!(early, Err(Error::NotANumber { .. })), "{early:?}");
+    assert!(late.is_ok(), "the number was there before the call: {late:?}");
+}
+
+async fn shared(stage: &Stage) -> (Proxy, SharedValue) {
+    let (proxy, client) = stage.far(usual).await;
+    let value = SharedValue::new(&client, PATH, "seed").unwrap();
+    value.get().await.unwrap();
+    (proxy, value)
+}
+
+fn updating(value: &SharedValue) -> JoinHandle<Result<Vec<u8>>> {
+    let value = value.clone();
+    tokio::spawn(async move { Ok(value.update(|old| [old, b"+"].concat()).await?.into_value()) })
+}
+
+#[history]
+async fn a_lost_reply_is_never_an_answer(stage: Stage) {
+    let (proxy, value) = shared(&stage).await;
+    let seen = value.get_versioned().await.unwrap();
+    let lost = proxy.intercept(Request::SetData, Fate::LoseRequest);
+    let seen = within(value.compare_and_set(&seen, "1")).await.unwrap().unwrap();
+    within(lost.happened()).await;
+    assert_eq!(value.get_versioned().await.unwrap(), seen);
+    // Somebody else may have written the same.
+    let lost = proxy.intercept(Request::SetData, Fate::LoseReply);
+    let error = within(value.compare_and_set(&seen, "2")).await.unwrap_err();
+    within(lost.happened()).await;
+    assert!(matches!(&error, Error::WriteOutcomeUnknown { path, .. } if path == PATH), "{error}");
+    assert!(!error.is_retryable());
+    let lost = proxy.intercept(Request::SetData, Fate::LoseReply);
+    let error = within(updating(&value)).await.unwrap().unwrap_err();
+    within(lost.happened()).await;
+    assert!(matches!(error, Error::WriteOutcomeUnknown { .. }), "{error}");
+    let node = stage.servers().node(PATH).unwrap();
+    assert_eq!((&*node.data, node.version), (&b"2+"[..], 3), "each was written once");
+}
+
+#[history]
+async fn an_update_is_tried_again_until_its_time_is_over(stage: Stage) {
+    let (proxy, value) = shared(&stage).await;
+    let hasty = value.with_timeout(Duration::ZERO);
+    // The new node has the same version.
+    for (value, is_replaced) in [(&value, true), (&hasty, false), (&value, false)] {
+        let held = proxy.intercept(Request::GetData, Fate::HoldReply);
+        let updating = updating(value);
+        within(held.happened()).await;
+        if is_replaced {
+            stage.servers().delete(PATH);
+            stage.servers().create(PATH, b"theirs", false);
+        } else {
+            stage.servers().set_data(PATH, b"theirs");
+        }
+        held.release();
+        let updated = within(updating).await.unwrap();
+        match &updated {
+            Err(Error::NodeReplaced { path, .. }) => assert!(is_replaced && path == PATH),
+            Err(Error::Contended { .. }) => assert!(std::ptr::eq(value, &hasty)),
+            Ok(value) => assert!(!is_replaced && value == b"theirs+"),
+            Err(error) => panic!("{error}"),
+        }
+        assert_eq!(updated.is_ok(), data(&stage) == b"theirs+");
+    }
+}
+
+/// What is at the next version shows that ours was not done. After two writes, it does not.
+#[history(1, 2)]
+async fn another_write_settles_a_lost_one(stage: Stage, writes: usize) {
+    let (proxy, value) = shared(&stage).await;
+    let seen = value.get_versioned().await.unwrap();
+    let lost = proxy.intercept(Request::SetData, Fate::LoseRequest);
+    proxy.refuse_connections(true);
+    let writing = tokio::spawn(async move { value.compare_and_set(&seen, "ours").await });
+    within(lost.happened()).await;
+    for _ in 0..writes {
+        stage.servers().set_data(PATH, b"theirs");
+    }
+    proxy.refuse_connections(false);
+    let written = within(writing).await.unwrap();
+    match &written {
+        Ok(Err(current)) => assert!(writes == 1 && current.value() == b"theirs"),
+        Err(Error::WriteOutcomeUnknown { .. }) => assert_eq!(writes, 2),
+        other => panic!("{other:?}"),
+    }
 }
 
 // --- Watches ---

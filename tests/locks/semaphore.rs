@@ -1,7 +1,5 @@
-//! `Semaphore`, `SharedCount` and `SemaphoreMutex`: the count, the order, what stays behind, what is sent.
-
-mod in_trouble;
-mod shared_count;
+//! `Semaphore`, `SharedCount` and `SemaphoreMutex`: what is seen of them, and what is sent. Their order, and how many get in,
+//! is in the simulation.
 
 use crate::prelude::*;
 use zk_recipes::shared::SharedCount;
@@ -28,59 +26,6 @@ async fn release(guards: Vec<LockGuard>) {
 async fn leases_out(zookeeper: &zk::Client, root: &str, count: usize) -> Vec<String> {
     queue_of(zookeeper, &format!("{root}{GATE}"), 0).await;
     queue_of(zookeeper, &format!("{root}{LEASES}"), count).await
-}
-
-async fn nothing_left(server: &Server, zookeeper: &zk::Client) {
-    leases_out(zookeeper, "", 0).await;
-    watches_of(server, 0).await;
-}
-
-// --- The count and the order ---
-
-#[tokio::test]
-async fn first_come_first_served_whoever_wants_how_many() {
-    let (sandbox, [holding, other]) = sandbox_with_clients().await;
-    let zookeeper = holding.zookeeper().await.unwrap();
-    let gate = format!("/{}{GATE}", sandbox.root);
-    let held = semaphore(&holding, 3).many(2).unwrap().acquire().await.unwrap().into_permits();
-    queue_of(&zookeeper, &gate, 0).await;
-    let (granted, mut order) = mpsc::unbounded_channel();
-    let mut waiters = JoinSet::new();
-    for (number, wanted) in [3, 1, 2, 3, 1].into_iter().enumerate() {
-        let (semaphore, granted) = (semaphore(&other, 3), granted.clone());
-        waiters.spawn(async move {
-            let guards = semaphore.many(wanted).unwrap().acquire().await.unwrap().into_permits();
-            granted.send((number, guards[0].fencing_token())).unwrap();
-            guards
-        });
-        // Everybody is at the gate before the next one comes.
-        queue_of(&zookeeper, &gate, number + 1).await;
-    }
-    let semaphore = semaphore(&holding, 3);
-    assert_eq!(semaphore.available_permits().await, Ok(1));
-    assert!(semaphore.try_acquire().await.unwrap().is_none(), "the free one is kept for who came first");
-    assert!(order.try_recv().is_err());
-    release(held).await;
-    let mut last_token = 0;
-    let mut next = async || {
-        let (number, token) = within(order.recv()).await.unwrap();
-        assert!(token > last_token, "tokens grow");
-        last_token = token;
-        number
-    };
-    let mut leave = async || release(within(waiters.join_next()).await.unwrap().unwrap()).await;
-    assert_eq!(next().await, 0);
-    leave().await;
-    // Those two get along.
-    assert_eq!([next().await, next().await], [1, 2]);
-    assert_eq!(semaphore.available_permits().await, Ok(0));
-    leave().await;
-    leave().await;
-    assert_eq!(next().await, 3);
-    leave().await;
-    assert_eq!(next().await, 4);
-    leave().await;
-    sandbox.assert_nothing_left().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -171,28 +116,6 @@ async fn holders_and_then_waiters_are_listed_with_their_data() {
 }
 
 #[tokio::test]
-async fn whoever_passes_the_gate_while_it_is_listed_is_not_overlooked() {
-    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
-    let observer = semaphore(&client, 1);
-    let other = semaphore(&connect(&server).await, 1);
-    let held = other.acquire().await.unwrap();
-    let waiter = acquire_in_task(&other, 1);
-    watches_of(&server, 1).await;
-    let replies = proxy.replies_seen();
-    proxy.set_traffic(Traffic::black_hole_to_client());
-    let listing = tokio::spawn(async move { observer.participants().await });
-    // A sync and a list.
-    until("the first queue is listed", || proxy.replies_seen() >= replies + 2).await;
-    held.release().await.unwrap();
-    let guards = within(waiter).await.unwrap().unwrap();
-    leases_out(&zookeeper, "", 1).await;
-    proxy.set_traffic(Traffic::pass());
-    let participants = within(listing).await.unwrap().unwrap();
-    assert_eq!(participants.len(), 1, "{participants:?}");
-    assert_eq!(participants[0].node_path(), guards[0].node_path());
-}
-
-#[tokio::test]
 async fn what_can_never_be_had_is_refused_before_anything_is_sent() {
     // Nobody listens there.
     let client = Client::connect_lazily("127.0.0.1:1").unwrap();
@@ -242,80 +165,60 @@ async fn another_number_of_permits_in_one_client_is_refused_while_the_first_live
 
 // --- What is sent ---
 
+/// Two at a new gate, and one at a gate that the client knows.
 #[tokio::test]
-async fn two_round_trips_for_any_number_of_permits() {
+async fn two_round_trips_or_one_for_any_number_of_permits() {
+    use Request::{Confirm, Create, Delete, Exists, GetChildren, GetData, Multi};
     let (server, proxy, zookeeper, client) = server_behind_proxy().await;
     let count = SharedCount::new(&client, COUNT, 3).unwrap();
-    let shared = Semaphore::with_shared_count(&client, PATH, &count).unwrap();
-    let fixed = semaphore(&client, 3);
-    // The parents are there, but new to the client.
-    release(semaphore(&connect(&server).await, 3).many(3).unwrap().acquire().await.unwrap().into_permits())
-        .await;
     assert_eq!(count.get().await, Ok(3));
-    let fresh = async || {
+    let (fixed, shared) =
+        (semaphore(&client, 3), Semaphore::with_shared_count(&client, PATH, &count).unwrap());
+    // The parents are there, but new to the client.
+    visit(&semaphore(&connect(&server).await, 3).many(3).unwrap(), 1).await;
+    // Before any reply, and then. The last list of the first is that of the path: whether another kind of lock is there.
+    let steps: [(&Semaphore, u32, &[Request], &[Request]); 5] = [
+        (&fixed, 3, &[Create, GetChildren, GetChildren, GetChildren], &[Multi, Delete]),
+        (&shared, 2, &[Exists, Create, GetChildren, GetChildren, GetData], &[Multi, Delete]),
+        (&fixed, 1, &[Multi, GetChildren], &[Delete]),
+        (&fixed, 3, &[Multi, GetChildren], &[Delete]),
+        (&shared, 1, &[Multi, GetChildren, GetData], &[Delete]),
+    ];
+    for (semaphore, wanted, first, then) in steps {
         leases_out(&zookeeper, "", 0).await;
         // A reply to a request that was sent later: that to the delete at the gate has come before.
         client.zookeeper().await.unwrap().sync("/").await.unwrap();
         proxy.take_requests();
-    };
-    // The last list is that of the path, by the first acquire only: whether another kind of lock is there.
-    let new = [Request::Create, Request::GetChildren, Request::GetChildren, Request::GetChildren];
-    let again =
-        [Request::Exists, Request::Create, Request::GetChildren, Request::GetChildren, Request::GetData];
-    for (semaphore, wanted, first) in [(&fixed, 3, &new[..]), (&shared, 2, &again)] {
-        fresh().await;
         proxy.set_traffic(Traffic::black_hole_to_client());
         let acquiring = acquire_in_task(semaphore, wanted);
-        until("the first round trip is sent before any reply", || proxy.requests_seen() >= first.len()).await;
+        until("all is sent before any reply", || proxy.requests_seen() >= first.len()).await;
         assert!(!acquiring.is_finished());
-        assert_eq!(proxy.take_requests(), first);
-        // The node at the gate is removed without waiting for the reply.
-        let held = proxy.intercept(Request::Delete, Fate::HoldReply);
+        // Old servers do not tell when the nodes were created, and are asked for that. The session may be, too; and a holder
+        // watches its node after a while.
+        let expected = |requests: &[Request]| {
+            let sent = proxy.take_requests();
+            let counts = |request: &&Request| !matches!(request, Exists | Confirm | GetData);
+            assert!(
+                sent.iter().filter(counts).eq(requests.iter().filter(counts)),
+                "{sent:?}, not {requests:?}"
+            );
+        };
+        expected(first);
+        let held = proxy.intercept(Delete, Fate::HoldReply);
         proxy.set_traffic(Traffic::pass());
         let guards = within(acquiring).await.unwrap().unwrap();
-        // The delete is answered, but nobody hears it.
+        assert_eq!(guards.len(), wanted as usize);
+        // The node at the gate is removed without waiting for the reply.
         within(held.happened()).await;
-        let mut requests = proxy.take_requests();
-        // Old servers do not tell when they were created; then that is asked for, in one more round trip.
-        let all = requests.len();
-        requests.retain(|request| *request != Request::Exists);
-        let dates = all - requests.len();
-        assert!(dates == 0 || dates == wanted as usize, "{dates} dates");
-        assert_eq!(requests, [Request::Multi, Request::Delete]);
+        expected(then);
         held.release();
         for guard in guards {
+            let lease = zookeeper.check_stat(guard.node_path()).await.unwrap().unwrap();
+            assert_eq!(lease.czxid, guard.fencing_token());
             guard.release().await.unwrap();
-            assert_eq!(proxy.take_requests(), [Request::Delete], "a release is a delete");
+            expected(&[Delete]);
         }
     }
-}
-
-#[tokio::test]
-async fn a_failed_try_makes_no_lease_and_sets_no_watch() {
-    let (server, proxy, zookeeper, client) = server_behind_proxy().await;
-    let semaphore = semaphore(&client, 2);
-    let held = semaphore.acquire().await.unwrap();
-    leases_out(&zookeeper, "", 1).await;
-    let leases_ever_changed = async || zookeeper.check_stat(LEASES).await.unwrap().unwrap().cversion;
-    let before = leases_ever_changed().await;
-    proxy.take_requests();
-    assert!(semaphore.many(2).unwrap().try_acquire().await.unwrap().is_none());
-    assert_eq!(
-        proxy.take_requests(),
-        [Request::Exists, Request::Create, Request::GetChildren, Request::GetChildren, Request::Delete]
-    );
-    // The same behind somebody who waits: also if there are enough for the one who tries.
-    let waiter = acquire_in_task(&Semaphore::new(&connect(&server).await, PATH, 2).unwrap(), 2);
-    watches_of(&server, 1).await;
-    assert!(semaphore.try_acquire().await.unwrap().is_none());
-    let mut requests = proxy.take_requests();
-    // Of a holder that has held for a second: it watches its node.
-    requests.retain(|request| *request != Request::GetData);
-    assert_eq!(requests, [Request::Create, Request::GetChildren, Request::GetChildren, Request::Delete]);
-    assert_eq!(leases_ever_changed().await, before);
-    assert_eq!(watches(&server).await, 1);
-    held.release().await.unwrap();
-    release(within(waiter).await.unwrap().unwrap()).await;
 }
 
 // --- The lock that knows no owner ---
@@ -352,25 +255,80 @@ async fn a_semaphore_mutex_knows_no_owner() {
     sandbox.assert_nothing_left().await;
 }
 
+// --- As many as a `SharedCount` says ---
+
 #[tokio::test]
-async fn a_mutex_among_the_leases_is_an_error() {
-    let (_server, _, [one, two]) = server_with_clients().await;
-    let mutex = InterProcessMutex::new(&one, "/locks/a/leases").unwrap();
-    let held = mutex.acquire().await.unwrap();
-    let semaphore = Semaphore::new(&two, "/locks/a", 2).unwrap();
-    let error = within(semaphore.acquire()).await.unwrap_err();
-    let Error::KindConflict { node, expected, found, .. } = &error else { panic!("{error}") };
-    assert_eq!((node.as_deref(), *expected, *found), (Some(held.node_path()), "semaphore", "mutex"));
-    held.release().await.unwrap();
-    // One that comes to a semaphore at work is refused, and does no harm there. But the gate is one.
-    let permit = within(semaphore.acquire()).await.unwrap();
-    let of_the_same_client = InterProcessMutex::new(&two, "/locks/a").unwrap();
-    for refused in [&mutex, &of_the_same_client] {
-        let error = within(refused.acquire()).await.unwrap_err();
-        assert!(matches!(error, Error::KindConflict { found: "semaphore", .. }), "{error}");
+async fn a_shared_count_is_four_bytes_in_a_node() {
+    let (sandbox, [one, other]) = sandbox_with_clients().await;
+    let zookeeper = bystander_of(&servers()).await;
+    let path = format!("/{}{COUNT}", sandbox.root);
+    // Another server may lag behind.
+    let data = async || {
+        zookeeper.sync(&path).await.unwrap();
+        zookeeper.get_data(&path).await.unwrap().0
+    };
+    let count = SharedCount::new(&one, COUNT, 258).unwrap();
+    assert_eq!(count.path(), path);
+    assert_eq!(zookeeper.check_stat(&path).await, Ok(None), "nothing is sent before it is needed");
+    assert_eq!(count.get().await, Ok(258));
+    assert_eq!(data().await, [0, 0, 1, 2]);
+    assert_eq!(zookeeper.check_stat(&path).await.unwrap().unwrap().ephemeral_owner, 0);
+    // The seed is for the first only.
+    let same = SharedCount::new(&other, COUNT, 7).unwrap();
+    assert_eq!(same.get().await, Ok(258));
+    for (number, bytes) in [(-2, [255, 255, 255, 254]), (i32::MIN, [128, 0, 0, 0]), (0, [0; 4])] {
+        same.set(number).await.unwrap();
+        assert_eq!(data().await, bytes);
+        assert_eq!(count.get().await, Ok(number));
     }
-    let gate = InterProcessMutex::new(&one, "/locks/a/locks").unwrap();
-    within(gate.acquire()).await.unwrap().release().await.unwrap();
-    drop(within(semaphore.acquire()).await.unwrap());
-    permit.release().await.unwrap();
+    zookeeper.set_data(&path, &[0, 1, 0, 0], None).await.unwrap();
+    assert_eq!(count.get().await, Ok(65536));
+    // Set before it was ever read.
+    let fresh = SharedCount::new(&one, "/counts/deep/down/b", 1).unwrap();
+    fresh.set(2).await.unwrap();
+    assert_eq!(SharedCount::new(&other, "/counts/deep/down/b", 3).unwrap().get().await, Ok(2));
+    // Deleted by hand: made again.
+    zookeeper.delete(&path, None).await.unwrap();
+    assert_eq!(same.get().await, Ok(7));
+}
+
+#[tokio::test]
+async fn something_else_in_the_node_of_a_count_is_an_error() {
+    let (sandbox, [client]) = sandbox_with_clients().await;
+    let zookeeper = client.zookeeper().await.unwrap();
+    let count = SharedCount::new(&client, COUNT, 1).unwrap();
+    let semaphore = Semaphore::with_shared_count(&client, PATH, &count).unwrap();
+    semaphore.acquire().await.unwrap().release().await.unwrap();
+    for garbage in [&b""[..], b"3", b"three", b"\0\0\0\0\x03"] {
+        zookeeper.set_data(count.path(), garbage, None).await.unwrap();
+        let error = count.get().await.unwrap_err();
+        assert!(matches!(&error, Error::NotACount { path } if path == count.path()), "{error}");
+        assert!(error.to_string().contains("four bytes"), "{error}");
+        // Without waiting for better times.
+        for error in [
+            within(semaphore.acquire()).await.unwrap_err(),
+            within(semaphore.try_acquire()).await.unwrap_err(),
+            within(semaphore.available_permits()).await.unwrap_err(),
+        ] {
+            assert!(matches!(&error, Error::NotACount { path } if path == count.path()), "{error}");
+            assert!(error.to_string().contains("four bytes"), "{error}");
+        }
+    }
+    count.set(1).await.unwrap();
+    within(semaphore.acquire()).await.unwrap().release().await.unwrap();
+    sandbox.assert_nothing_left().await;
+}
+
+/// Its path may mean another node to that client, and what one session sees is not known to the other.
+#[tokio::test]
+async fn a_count_of_another_client_is_refused_before_anything_is_sent() {
+    let (sandbox, [client, other]) = sandbox_with_clients().await;
+    let count = SharedCount::new(&other, COUNT, 3).unwrap();
+    let error = Semaphore::with_shared_count(&client, PATH, &count).unwrap_err();
+    assert!(matches!(error, Error::InvalidArgument { argument: "count", .. }), "{error}");
+    assert!(error.to_string().contains(count.path()), "{error}");
+    let handle = other.clone();
+    let semaphore = Semaphore::with_shared_count(&handle, PATH, &count).unwrap();
+    release(semaphore.many(3).unwrap().acquire().await.unwrap().into_permits()).await;
+    sandbox.assert_nothing_left().await;
 }

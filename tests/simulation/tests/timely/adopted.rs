@@ -1,0 +1,286 @@
+//! Sessions that users have made, and servers that give whoever connects again another session while the old one goes on.
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, copy_bidirectional, duplex};
+use zk_recipes::nodes::{PersistentNode, PersistentNodeOptions};
+
+use super::prelude::*;
+
+/// Nothing here ends by it.
+const LONG: Duration = secs(600);
+
+fn patient() -> MemoryEnsembleBuilder {
+    MemoryEnsemble::builder().session_timeout_bounds(secs(1), LONG)
+}
+
+/// Servers that know no session when it comes back.
+async fn forgetful(stage: &Stage) -> (MemoryEnsemble, Proxy) {
+    apart(stage, patient().forget_sessions(true), "10.8.0.1:2181").await
+}
+
+async fn session_at(address: &str) -> zk::Client {
+    zk::Client::connector().with_session_timeout(LONG).connect(address).await.unwrap()
+}
+
+/// The client, and what owns its session.
+async fn adopted(address: &str) -> (zk::Client, Client) {
+    let zookeeper = session_at(address).await;
+    (zookeeper.clone(), keep(Client::from_zookeeper(zookeeper).unwrap()))
+}
+
+/// Has a client lose its connection, and waits until it has another one or its session is over.
+async fn reconnect(client: &Client, proxy: &Proxy) {
+    let mut states = client.watch_connection();
+    assert!(states.changed().await.is_some());
+    proxy.cut();
+    within(states.changed()).await.unwrap();
+    let is_over = |state: &ConnectionState| state.is_connected() || *state == ConnectionState::Lost;
+    within(states.wait_for(is_over)).await.unwrap();
+}
+
+#[history]
+async fn an_adopted_session_that_has_ended_is_over(stage: Stage) {
+    let (zookeeper, client) = adopted(&stage.address_of(0)).await;
+    let holder = stage.client(1).await;
+    let held = mutex(&holder).acquire().await.unwrap();
+    let waiting = waiter(&mutex(&client)).await;
+    assert!(stage.servers().end_session(zookeeper.session_id().0));
+    let error = within(waiting).await.unwrap().unwrap_err();
+    assert!(matches!(error, Error::SessionOver { .. }), "{error}");
+    state_is(&client, ConnectionState::Lost).await;
+    let error = mutex(&client).acquire().await.unwrap_err();
+    assert!(matches!(error, Error::SessionOver { .. }), "{error}");
+    held.release().await.unwrap();
+}
+
+#[history]
+async fn an_adopted_session_outlasts_its_connections(stage: Stage) {
+    let proxy = stage.proxy(0).await;
+    let (_zookeeper, client) = adopted(&proxy.address).await;
+    let kept = mutex_at(&client, "/locks/a").acquire().await.unwrap();
+    let deleted = mutex_at(&client, "/locks/b").acquire().await.unwrap();
+    for round in 0..5 {
+        proxy.cut_off();
+        disconnected(&client).await;
+        if round == 2 || round == 4 {
+            assert!(stage.servers().delete(if round == 2 { &deleted } else { &kept }.node_path()));
+        }
+        proxy.refuse_connections(false);
+        connected(&client).await;
+        assert!(kept.is_valid() || round == 4);
+    }
+    for guard in [deleted, kept] {
+        assert_eq!(within(guard.lost()).await, LossReason::Deleted);
+    }
+    once(&mutex(&client)).await;
+}
+
+// --- Other sessions ---
+
+/// The user's client reconnects by itself, and says nothing of the new session.
+#[history(false, true)]
+async fn an_adopted_session_that_is_replaced_is_over_at_once(stage: Stage, has_ended: bool) {
+    let (servers, proxy) = forgetful(&stage).await;
+    let (zookeeper, client) = adopted(&proxy.address).await;
+    let old = zookeeper.session_id().0;
+    let rival = Proxy::before(&stage, servers.clone(), "10.8.0.2:2181").await.client(plain).await;
+    let guards = join_all(KINDS.map(async |kind| kind.unlimited(&client).acquire().await.unwrap())).await;
+    if has_ended {
+        assert!(servers.end_session(old));
+    } else {
+        proxy.cut();
+    }
+    for guard in &guards {
+        assert_eq!(within(guard.lost()).await, LossReason::Expired);
+    }
+    state_is(&client, ConnectionState::Lost).await;
+    // Nobody else holds before the servers have ended that session.
+    for kind in KINDS.into_iter().filter(|_| !has_ended) {
+        assert!(within(kind.rival(&rival).try_acquire()).await.unwrap().is_none(), "{kind:?}");
+    }
+    servers.end_session(old);
+    for kind in KINDS {
+        once(&*kind.rival(&rival)).await;
+    }
+    assert!(guards.iter().all(|guard| !guard.is_valid()));
+}
+
+/// Nothing shows it before the first create.
+#[history]
+async fn a_session_that_was_replaced_before_it_was_adopted_grants_nothing(stage: Stage) {
+    let (servers, proxy) = forgetful(&stage).await;
+    let zookeeper = session_at(&proxy.address).await;
+    proxy.cut();
+    within(async {
+        while zookeeper.check_stat("/").await.is_err() {
+            sleep(A_MOMENT).await;
+        }
+    })
+    .await;
+    for kind in KINDS {
+        let client = keep(Client::from_zookeeper(zookeeper.clone()).unwrap());
+        within(kind.unlimited(&client).acquire()).await.unwrap_err();
+        assert_eq!(client.watch_connection().get(), ConnectionState::Lost);
+        sleep(SOON).await;
+        assert_eq!(ephemerals(&servers, "/locks"), [""; 0], "{kind:?}");
+    }
+}
+
+/// The node is of the old session, but there was none to look for when the client connected again.
+#[history]
+async fn a_reply_that_is_handled_after_the_replacement_grants_nothing(stage: Stage) {
+    let (servers, proxy) = forgetful(&stage).await;
+    for kind in KINDS {
+        for polls in 1.. {
+            let (_zookeeper, client) = adopted(&proxy.address).await;
+            let lock = kind.unlimited(&client);
+            once(&*lock).await;
+            let mut acquiring = lock.acquire();
+            let mut is_done = false;
+            for _ in 0..polls {
+                is_done = is_done || poll_once(&mut acquiring).is_ready();
+                sleep(A_MOMENT).await;
+            }
+            if !is_done {
+                reconnect(&client, &proxy).await;
+                if let Ok(guard) = within(acquiring).await {
+                    within(guard.lost()).await;
+                }
+            }
+            for session in servers.session_ids() {
+                servers.end_session(session);
+            }
+            if is_done {
+                break;
+            }
+        }
+    }
+}
+
+/// No session is left that nobody uses.
+#[history]
+async fn a_client_that_is_closed_leaves_only_what_was_forgotten(stage: Stage) {
+    let (servers, proxy) = forgetful(&stage).await;
+    let client = proxy.client(plain).await;
+    let old = session_id(&client).await;
+    let guard = mutex(&client).acquire().await.unwrap();
+    proxy.cut();
+    within(guard.lost()).await;
+    let anew = session_id(&client).await;
+    within(client.close()).await;
+    assert_ne!(anew, old);
+    assert!(!servers.session_ids().contains(&anew), "it was ended");
+}
+
+/// Somebody who passes a connection on, and may have it taken for one without a session.
+struct Place {
+    servers: MemoryEnsemble,
+    proxy: Proxy,
+    forgets: Rc<Cell<bool>>,
+}
+
+impl Place {
+    async fn new(stage: &Stage) -> Self {
+        let (servers, forgets) = (patient().start().unwrap(), Rc::<Cell<bool>>::default());
+        let (to, is_told) = (servers.clone(), forgets.clone());
+        let serve = move |client| drop(spawn_local(pass_on(client, to.clone(), is_told.clone())));
+        let proxy = Proxy::passing_on(stage, "10.8.0.1:2181", serve).await;
+        Self { servers, proxy, forgets }
+    }
+
+    async fn adopted(&self) -> (zk::Client, Client) {
+        let (zookeeper, client) = adopted(&self.proxy.address).await;
+        // The next create has its parents.
+        once(&mutex(&client)).await;
+        (zookeeper, client)
+    }
+
+    async fn replace(&self, client: &Client) {
+        self.forgets.set(true);
+        reconnect(client, &self.proxy).await;
+        assert!(!self.forgets.get());
+    }
+}
+
+async fn pass_on(
+    mut client: DuplexStream,
+    servers: MemoryEnsemble,
+    forgets: Rc<Cell<bool>>,
+) -> std::io::Result<()> {
+    let length = client.read_u32().await?;
+    let mut request = vec![0; length as usize];
+    client.read_exact(&mut request).await?;
+    if forgets.take() {
+        // The session and its password.
+        request[16..24].fill(0);
+        request[28..44].fill(0);
+    }
+    let (mut near, far) = duplex(1 << 20);
+    spawn_local(servers.serve(0, far));
+    near.write_u32(length).await?;
+    near.write_all(&request).await?;
+    copy_bidirectional(&mut client, &mut near).await.map(drop)
+}
+
+fn kept(client: &Client) -> PersistentNode {
+    PersistentNode::start(client, "/kept", "here", PersistentNodeOptions::new()).unwrap()
+}
+
+#[history]
+async fn what_was_found_after_a_lost_reply_is_lost_with_its_session(stage: Stage) {
+    let place = Place::new(&stage).await;
+    for keeps in [false, true] {
+        let (_zookeeper, client) = place.adopted().await;
+        let lost = place.proxy.intercept(Request::Create, Fate::LoseReply);
+        let node = keeps.then(|| kept(&client));
+        let guard = if keeps { None } else { Some(within(mutex(&client).acquire()).await.unwrap()) };
+        within(lost.happened()).await;
+        if let Some(node) = &node {
+            within(node.wait_present()).await.unwrap();
+        }
+        place.replace(&client).await;
+        assert_eq!(client.watch_connection().get(), ConnectionState::Lost);
+        assert!(guard.is_none_or(|guard| !guard.is_valid()));
+        until(|| node.as_ref().is_none_or(|node| !node.state().is_present())).await;
+        for session in place.servers.session_ids() {
+            place.servers.end_session(session);
+        }
+    }
+}
+
+#[history(
+    (false, Request::Create, Fate::LoseReply),
+    (true, Request::Create, Fate::LoseReply),
+    (false, Request::Delete, Fate::LoseRequest),
+)]
+async fn nothing_stays_in_the_new_session_whatever_is_lost(
+    stage: Stage,
+    keeps: bool,
+    request: Request,
+    fate: Fate,
+) {
+    let place = Place::new(&stage).await;
+    let (_zookeeper, client) = place.adopted().await;
+    place.replace(&client).await;
+    let lost = place.proxy.intercept(request, fate);
+    let node = keeps.then(|| kept(&client));
+    if !keeps {
+        within(mutex(&client).acquire()).await.unwrap_err();
+    }
+    within(lost.happened()).await;
+    state_is(&client, ConnectionState::Lost).await;
+    until(|| ephemerals(&place.servers, "/").is_empty()).await;
+    drop(node);
+}
+
+/// Of a client that connects by itself.
+#[history]
+async fn the_old_session_is_ended_though_the_client_closes(stage: Stage) {
+    let place = Place::new(&stage).await;
+    let client = place.proxy.client(|builder| builder.session_timeout(LONG)).await;
+    let guard = within(mutex(&client).acquire()).await.unwrap();
+    place.forgets.set(true);
+    place.proxy.cut();
+    assert_eq!(within(guard.lost()).await, LossReason::Expired);
+    within(client.close()).await;
+    until(|| ephemerals(&place.servers, "/locks").is_empty()).await;
+}
