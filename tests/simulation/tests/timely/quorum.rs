@@ -485,18 +485,13 @@ async fn what_is_lost_during_the_wait_does_not_count(stage: Stage) {
         let session = session_id(&waiter.clients[member]).await;
         assert!(stage.ensembles()[member].end_session(session));
     };
-    let waits = async || {
-        let waiting = waiter.tries();
+    let waits_for_the_second = async || {
         sleep(A_MOMENT).await;
-        assert_eq!(
-            [queue(&stage, 0), queue(&stage, 1)],
-            [1, 2],
-            "it holds the first, and waits for the second"
-        );
-        waiting
+        assert_eq!([queue(&stage, 0), queue(&stage, 1)], [1, 2], "and holds the first");
     };
     let second = other.mutex(1).acquire().await.unwrap();
-    let waiting = waits().await;
+    let waiting = waiter.tries();
+    waits_for_the_second().await;
     loses_session(0).await;
     let first = within(other.mutex(0).acquire()).await.unwrap();
     second.release().await.unwrap();
@@ -508,7 +503,8 @@ async fn what_is_lost_during_the_wait_does_not_count(stage: Stage) {
     // If that leaves no majority, it starts over, and waits for the first again.
     let [second, third] = [1, 2].map(|member| other.mutex(member));
     let (second, third) = (second.acquire().await.unwrap(), third.acquire().await.unwrap());
-    let waiting = waits().await;
+    let waiting = waiter.tries();
+    waits_for_the_second().await;
     assert!(stage.ensembles()[0].delete(&nodes(&stage.ensembles()[0], PATH)[0]));
     let first = within(other.mutex(0).acquire()).await.unwrap();
     second.release().await.unwrap();
