@@ -361,9 +361,9 @@ async fn a_long_wait_is_warned_of_and_names_the_holder() {
 #[tokio::test]
 async fn a_lost_session_is_warned_of_once_with_servers_and_causes() {
     let recorder = recorder();
-    let mut server = MemoryServer::builder().tick_time(ms(100)).start().unwrap();
+    let mut server = MemoryServer::start().unwrap();
     let servers = server.connect_string();
-    let builder = Client::builder().session_timeout(secs(2)).connection_timeout(secs(1));
+    let builder = Client::builder().session_timeout(secs(8)).connection_timeout(secs(1));
     let client = within(builder.connect(&servers)).await.unwrap();
     let session = format!("{:#x}", within(client.zookeeper()).await.unwrap().session_id().0);
     let cache = Cache::start(&client, "/traces/cached", CacheOptions::tree()).unwrap();
