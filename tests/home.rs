@@ -19,8 +19,8 @@ use support::kinds::*;
 use support::runtime::*;
 use support::*;
 
-const SESSION: Duration = Duration::from_secs(4);
-const LONGER_THAN_A_SESSION: Duration = Duration::from_secs(6);
+const SESSION: Duration = Duration::from_secs(8);
+const LONGER_THAN_A_SESSION: Duration = Duration::from_secs(10);
 
 /// A runtime that runs only while it is waited for.
 fn caller() -> Runtime {
