@@ -61,15 +61,6 @@ impl Room {
     }
 }
 
-impl Stay<'_> {
-    /// Makes room for others, and stays.
-    pub fn shrink(&mut self, share: u32) {
-        let mut inside = self.room.0.lock().unwrap();
-        inside.taken = inside.taken - self.share + share;
-        self.share = share;
-    }
-}
-
 impl Drop for Stay<'_> {
     fn drop(&mut self) {
         // Whoever panicked inside has said why.
