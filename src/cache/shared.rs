@@ -19,8 +19,8 @@ pub(super) struct Shared {
     snapshot: RwLock<Arc<Snapshot>>,
     /// `None` after the end.
     changes: Mutex<Option<broadcast::Sender<(u64, Change)>>>,
-    state: Mutex<CacheState>,
-    /// `None` after the end.
+    state: Watch<CacheState>,
+    /// Changes it. `None` after the end.
     watched: Mutex<Option<Watched<CacheState>>>,
     /// Wakes those who wait, when the snapshot or what they need to know of the state has changed.
     news: watch::Sender<News>,
@@ -38,11 +38,12 @@ pub(super) struct News {
 
 impl Shared {
     pub(super) fn new(buffer: usize, meters: CacheMeters) -> Self {
+        let watched = Watched::new(CacheState::Loading);
         Self {
             snapshot: RwLock::default(),
             changes: Mutex::new(Some(broadcast::Sender::new(buffer))),
-            state: Mutex::new(CacheState::Loading),
-            watched: Mutex::new(Some(Watched::new(CacheState::Loading))),
+            state: watched.watch(),
+            watched: Mutex::new(Some(watched)),
             news: watch::Sender::default(),
             meters,
         }
@@ -53,14 +54,11 @@ impl Shared {
     }
 
     pub(super) fn state(&self) -> CacheState {
-        self.state.lock().clone()
+        self.state.get()
     }
 
     pub(super) fn watch_state(&self) -> Watch<CacheState> {
-        match &*self.watched.lock() {
-            Some(watched) => watched.watch(),
-            None => Watched::new(self.state()).watch(),
-        }
+        self.state.anew()
     }
 
     /// Returns a receiver of the changes from now on.
@@ -146,17 +144,17 @@ impl Shared {
         if matches!(state, CacheState::Stale { .. }) {
             self.meters.resyncs();
         }
-        let before = std::mem::replace(&mut *self.state.lock(), state.clone());
-        tracing::debug!(?before, has_loaded, ?end, "the state of a cache has changed");
-        self.news.send_modify(|news| {
-            news.has_loaded |= has_loaded;
-            news.end = news.end.take().or(end);
-        });
+        tracing::debug!(before = ?self.state(), has_loaded, ?end, "the state of a cache has changed");
         // Not under the lock: a waker of a user may ask for it.
         let watched = self.watched.lock().clone();
         if let Some(watched) = watched {
             watched.show(state);
         }
+        // Those who wait are told last, and find the state.
+        self.news.send_modify(|news| {
+            news.has_loaded |= has_loaded;
+            news.end = news.end.take().or(end);
+        });
         if is_over {
             self.end();
         }
