@@ -8,8 +8,8 @@ use crate::support::is_thorough;
 const SEED: &str = "ZK_RECIPES_SEED";
 
 /// How many histories are played, in the gate and otherwise. A write takes longer on three servers.
-const ON_ONE: [u64; 2] = [200, 12];
-const ON_THREE: [u64; 2] = [30, 3];
+const ON_ONE: [u64; 2] = [100, 12];
+const ON_THREE: [u64; 2] = [15, 3];
 
 /// How often a real follower may lose its leader, as on a busy machine. The history is then played again, on other servers:
 /// a difference that is one comes back.
