@@ -87,6 +87,39 @@
 //! when `main` returns, and drop nothing; as long as they have handles of the client, the drop in `main` is not
 //! the last one. So call [`Client::close`] first: it releases everything, and wakes all waiting threads with
 //! [`Error::Closed`](crate::Error::Closed). Or join the threads.
+//!
+//! On a signal, let those finish who are at work under a lock before you close the client; the thread of a handler, such as
+//! that of the crate `ctrlc`, may do both. `examples/blocking.rs` is a whole program.
+//!
+//! ```no_run
+//! use std::sync::RwLock;
+//! use zk_recipes::blocking::{Client, InterProcessMutex};
+//! use zk_recipes::{Error, Result};
+//!
+//! # fn ship_next_order(_token: i64) {}
+//! fn work(mutex: &InterProcessMutex, ends: &RwLock<bool>) -> Result<()> {
+//!     loop {
+//!         let guard = match mutex.acquire() {
+//!             Err(Error::Closed) => return Ok(()),
+//!             guard => guard?,
+//!         };
+//!         // Kept until the lock is released.
+//!         let ends = ends.read().unwrap();
+//!         if *ends {
+//!             return Ok(());
+//!         }
+//!         ship_next_order(guard.fencing_token());
+//!         guard.release()?;
+//!     }
+//! }
+//!
+//! fn end(client: &Client, ends: &RwLock<bool>) -> Result<()> {
+//!     // Waits until no thread is at work.
+//!     *ends.write().unwrap() = true;
+//!     // Tells those who wait for a lock.
+//!     client.close()
+//! }
+//! ```
 
 #[macro_use]
 mod twin;

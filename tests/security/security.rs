@@ -22,7 +22,8 @@ mod wiretap;
 
 on_each_generation! {
     tls: locks_work_over_mutual_tls_and_nothing_is_sent_in_the_clear, servers_that_cannot_be_trusted_get_nothing,
-        an_expired_certificate_is_refused, creator_only_counts_certificates;
+        an_expired_certificate_is_refused, certificates_are_replaced_while_a_lock_is_held,
+        creator_only_counts_certificates;
     sasl: sasl_takes_the_right_password_only;
     acls: creator_only_keeps_other_users_out, open_nodes_of_an_authenticated_client_are_warned_about_once;
     secrets: no_secret_is_printed;

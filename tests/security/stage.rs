@@ -1,7 +1,6 @@
 //! Servers that encrypt, and servers that know passwords.
 
 use std::fs;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use tempfile::TempDir;
@@ -35,20 +34,14 @@ pub(crate) fn server(generation: Generation) -> TestingServerBuilder {
 pub(crate) struct TlsServer {
     pub(crate) server: TestingServer,
     pub(crate) secure_port: u16,
-    _files: TempDir,
+    files: TempDir,
 }
 
 impl TlsServer {
     /// It demands that clients have certificates of this CA.
     pub(crate) async fn start(server: TestingServerBuilder, identity: &Identity, clients: &str) -> Self {
         let files = tempfile::tempdir().unwrap();
-        let file = |name: &str, text: &str| -> String {
-            let path: PathBuf = files.path().join(name);
-            fs::write(&path, text).unwrap();
-            path.to_str().unwrap().to_owned()
-        };
-        let key_store = file("server.pem", &format!("{}{}", identity.key, identity.certificate));
-        let trust_store = file("clients.pem", clients);
+        let [key_store, trust_store] = write_stores(&files, identity, clients);
         // Somebody else may take the port before the server does.
         for _ in 0..5 {
             let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
@@ -68,11 +61,27 @@ impl TlsServer {
                 .await;
             match started {
                 Err(error) if error.kind() == std::io::ErrorKind::AddrInUse => {}
-                started => return Self { server: started.unwrap(), secure_port, _files: files },
+                started => return Self { server: started.unwrap(), secure_port, files },
             }
         }
         panic!("no free port for encrypted connections");
     }
+
+    /// Restarts it with another identity and another CA of its clients.
+    pub(crate) async fn restart_with(&mut self, identity: &Identity, clients: &str) {
+        write_stores(&self.files, identity, clients);
+        self.server.restart().await.unwrap();
+    }
+}
+
+/// Writes the key store and the trust store of a server, and returns their paths.
+fn write_stores(files: &TempDir, identity: &Identity, clients: &str) -> [String; 2] {
+    let own = format!("{}{}", identity.key, identity.certificate);
+    [("server.pem", own.as_str()), ("clients.pem", clients)].map(|(name, text)| {
+        let path = files.path().join(name);
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    })
 }
 
 /// A client that does nothing twice, and has time for handshakes on a busy machine.

@@ -1,7 +1,7 @@
 //! Encrypted connections.
 
-use zk_recipes::{ClientBuilder, Error, InterProcessMutex};
-use zookeeper_client::TlsOptions;
+use zk_recipes::{ClientBuilder, ConnectionState, Error, InterProcessMutex, LockState};
+use zookeeper_client::{TlsCa, TlsCerts, TlsDynamicCerts, TlsIdentity, TlsOptions};
 
 use crate::installed::Generation;
 use crate::pki::{Ca, Identity};
@@ -94,6 +94,38 @@ pub(crate) async fn an_expired_certificate_is_refused(generation: Generation) {
     let tap = Wiretap::to(server.secure_port).await;
     let alice = ca.client("alice");
     refused("an expired certificate", client(options(&ca, Some(&alice))), "localhost", &tap).await;
+}
+
+/// By those of another CA, on both sides.
+pub(crate) async fn certificates_are_replaced_while_a_lock_is_held(generation: Generation) {
+    let [(old, alice), (new, alice_again)] = ["ca", "the next ca"].map(|name| {
+        let ca = Ca::new(name);
+        let alice = ca.client("alice");
+        (ca, alice)
+    });
+    let certs = |ca: &Ca, identity: &Identity| {
+        let identity = TlsIdentity::from_pem(&identity.certificate, &identity.key).unwrap();
+        TlsCerts::builder()
+            .with_ca(TlsCa::from_pem(&ca.pem).unwrap())
+            .with_identity(identity)
+            .build()
+            .unwrap()
+    };
+    let mut server = TlsServer::start(server(generation), &old.server("localhost"), &old.pem).await;
+    let current = TlsDynamicCerts::new(certs(&old, &alice));
+    let hosts = format!("tcp+tls://localhost:{}", server.secure_port);
+    let client = client(TlsOptions::new().with_certs(current.clone()));
+    let client = within(client.connect(&hosts)).await.unwrap();
+    let guard = within(InterProcessMutex::new(&client, "/locks/a").unwrap().acquire()).await.unwrap();
+
+    current.update(certs(&new, &alice_again));
+    server.restart_with(&new.server("localhost"), &new.pem).await;
+    let mut states = client.watch_connection();
+    within(states.wait_for(|state| *state == ConnectionState::Reconnected)).await.unwrap();
+    within(guard.watch_state().wait_for(|state| *state == LockState::Held)).await.unwrap();
+    within(guard.release()).await.unwrap();
+    let tap = Wiretap::to(server.secure_port).await;
+    refused("replaced certificates", self::client(options(&old, Some(&alice))), "localhost", &tap).await;
 }
 
 pub(crate) async fn creator_only_counts_certificates(generation: Generation) {

@@ -3,9 +3,11 @@
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use zk_recipes::zookeeper_client::TlsDynamicCerts;
 
 use crate::exit::{BUSY, TABLE};
 use crate::time::parse_duration;
@@ -54,14 +56,24 @@ pub(crate) struct Connection {
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) auth_file: Option<PathBuf>,
     /// Encrypts, and trusts the certificates in this PEM file only
-    #[arg(long, global = true, value_name = "FILE")]
+    #[arg(long, global = true, value_name = "FILE", env = "ZKLOCK_TLS_CA", hide_env_values = true)]
     pub(crate) tls_ca: Option<PathBuf>,
     /// The certificate of this client, as PEM
-    #[arg(long, global = true, value_name = "FILE", requires = "tls_key")]
+    #[arg(long, global = true, value_name = "FILE", requires_all = ["tls_ca", "tls_key"], env = "ZKLOCK_TLS_CERT", hide_env_values = true)]
     pub(crate) tls_cert: Option<PathBuf>,
     /// Its private key, as PEM
-    #[arg(long, global = true, value_name = "FILE", requires = "tls_cert")]
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        requires = "tls_cert",
+        env = "ZKLOCK_TLS_KEY",
+        hide_env_values = true
+    )]
     pub(crate) tls_key: Option<PathBuf>,
+    /// What is in these files.
+    #[arg(skip)]
+    pub(crate) certs: OnceLock<TlsDynamicCerts>,
     /// Only clients with the same authentication may use the nodes that are created
     #[arg(long, global = true)]
     pub(crate) creator_only: bool,

@@ -1,6 +1,5 @@
 //! The client, as the options of the command line have it.
 
-use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -9,6 +8,7 @@ use zk_recipes::{Client, ClientBuilder, ConnectionState, Watch, zookeeper_client
 
 use crate::args::Connection;
 use crate::exit::{Failure, OTHER, UNREACHABLE, say};
+use crate::tls::Files;
 
 /// The variable with `user:password`.
 pub(crate) const AUTH: &str = "ZKLOCK_AUTH";
@@ -85,38 +85,25 @@ impl Connection {
         if self.creator_only {
             builder = builder.creator_only();
         }
-        if self.is_encrypted() {
-            builder = self.encrypted(builder)?;
-        }
-        Ok(builder)
+        self.encrypted(builder)
     }
 
     /// Whether the options of the command line ask for encryption.
     pub(crate) fn is_encrypted(&self) -> bool {
-        self.tls_ca.is_some() || self.tls_cert.is_some()
+        self.tls_ca.is_some()
     }
 
     fn encrypted(&self, builder: ClientBuilder) -> Result<ClientBuilder, Failure> {
-        let read = |file: &PathBuf| {
-            std::fs::read_to_string(file)
-                .map_err(|error| Failure::usage(format!("cannot read {}: {error}", file.display())))
+        let Some(ca) = self.tls_ca.clone() else { return Ok(builder) };
+        let certs = match self.certs.get() {
+            Some(certs) => certs.clone(),
+            None => {
+                let identity = self.tls_cert.clone().zip(self.tls_key.clone()).map(<[_; 2]>::from);
+                let certs = Files { ca, identity }.follow()?;
+                self.certs.get_or_init(|| certs).clone()
+            }
         };
-        let mut options = zk::TlsOptions::new();
-        if let Some(file) = &self.tls_ca {
-            options = options
-                .with_pem_ca(&read(file)?)
-                .map_err(|error| Failure::usage(format!("no certificates in {}: {error}", file.display())))?;
-        }
-        if let Some((cert, key)) = self.tls_cert.as_ref().zip(self.tls_key.as_ref()) {
-            options = options.with_pem_identity(&read(cert)?, &read(key)?).map_err(|error| {
-                Failure::usage(format!(
-                    "{} and {} are not a certificate and its key: {error}",
-                    cert.display(),
-                    key.display()
-                ))
-            })?;
-        }
-        Ok(builder.tls(options))
+        Ok(builder.tls(zk::TlsOptions::new().with_certs(certs)))
     }
 
     /// From a file or the environment only: everyone can read the command lines of others.

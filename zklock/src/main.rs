@@ -27,6 +27,7 @@ mod shown;
 mod signals;
 mod table;
 mod time;
+mod tls;
 mod tree;
 mod uses;
 mod waiting;

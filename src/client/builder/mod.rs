@@ -324,6 +324,30 @@ impl ClientBuilder {
 
     /// Encrypts the connections to all servers. A host given as `tcp://host:port` is then rejected, so that nothing
     /// is sent in the clear.
+    ///
+    /// Each connection uses the certificates that are there when it is made. Those that expire while the program runs are
+    /// replaced before, whatever is held meanwhile:
+    ///
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::fs::read_to_string;
+    /// use zk_recipes::Client;
+    /// use zookeeper_client::{TlsCa, TlsCerts, TlsDynamicCerts, TlsIdentity, TlsOptions};
+    ///
+    /// fn certificates() -> Result<TlsCerts, Box<dyn std::error::Error>> {
+    ///     let ca = TlsCa::from_pem(&read_to_string("ca.pem")?)?;
+    ///     let own = TlsIdentity::from_pem(&read_to_string("client.pem")?, &read_to_string("client.key")?)?;
+    ///     Ok(TlsCerts::builder().with_ca(ca).with_identity(own).build()?)
+    /// }
+    ///
+    /// let current = TlsDynamicCerts::new(certificates()?);
+    /// let options = TlsOptions::new().with_certs(current.clone());
+    /// let client = Client::builder().tls(options).connect("zk1:2281,zk2:2281,zk3:2281").await?;
+    /// // Once the files have been replaced:
+    /// current.update(certificates()?);
+    /// # Ok(())
+    /// # }
+    /// ```
     #[cfg(feature = "tls")]
     pub fn tls(mut self, options: zk::TlsOptions) -> Self {
         self.connector = self.connector.with_tls(options);

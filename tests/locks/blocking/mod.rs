@@ -5,7 +5,7 @@ mod runtimes;
 
 use crate::prelude::*;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Barrier, mpsc};
+use std::sync::{Barrier, RwLock, mpsc};
 use std::thread;
 
 use tokio::runtime::{Builder, Handle, Runtime};
@@ -44,6 +44,32 @@ pub(crate) fn is_in_vain<T>(attempt: impl Fn() -> Result<Option<T>>) -> bool {
 
 fn nothing_left(sandbox: &Sandbox) {
     caller().block_on(sandbox.assert_nothing_left());
+}
+
+/// On a signal, as the docs have it.
+#[test]
+fn who_works_ends_its_work_and_who_waits_is_told_of_the_end() {
+    let (sandbox, client) = sandbox_with_client();
+    let (mutex, ends) = (lock(&client), RwLock::new(false));
+    let guard = mutex.acquire().unwrap();
+    let works = ends.read().unwrap();
+    thread::scope(|scope| {
+        let waiting = scope.spawn(|| mutex.acquire().map(drop));
+        let ending = scope.spawn(|| {
+            *ends.write().unwrap() = true;
+            client.close()
+        });
+        caller().block_on(async {
+            queue_of(&bystander_of(&servers()).await, &sandbox.lock_path(), 2).await;
+        });
+        assert!(!ending.is_finished() && guard.is_valid());
+        guard.release().unwrap();
+        drop(works);
+        ending.join().unwrap().unwrap();
+        // It may have been granted meanwhile.
+        assert!(matches!(waiting.join().unwrap(), Ok(()) | Err(Error::Closed)));
+    });
+    nothing_left(&sandbox);
 }
 
 /// Both threads have what the other one wants.

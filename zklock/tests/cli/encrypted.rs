@@ -8,8 +8,9 @@ use tokio::process::Command;
 use crate::installed::{Generation, Peers};
 use crate::pki::Ca;
 use crate::stage::{TlsServer, server};
-use crate::support::within;
+use crate::support::{bystander_of, within};
 use crate::wiretap::Wiretap;
+use crate::zklock::{Running, zklock};
 
 /// Files with certificates and keys.
 struct Files(TempDir);
@@ -61,6 +62,45 @@ async fn locks_over_mutual_tls(generation: Generation) {
         assert!(String::from_utf8_lossy(&refused.stderr).contains("TLS"), "{refused:?}");
         tap.assert_encrypted();
     }
+}
+
+/// By those of another CA, on both sides. The files are named by the environment.
+#[tokio::test]
+async fn files_that_are_replaced_are_used_while_the_lock_is_held() {
+    if Peers::if_installed(Generation::Debian).is_none() {
+        return;
+    }
+    let (ca, next) = (Ca::new("ca"), Ca::new("the next ca"));
+    let mut server = TlsServer::start(server(Generation::Debian), &ca.server("localhost"), &ca.pem).await;
+    let files = Files(tempfile::tempdir().unwrap());
+    let write = |ca: &Ca| {
+        let alice = ca.client("alice");
+        [
+            ("ZKLOCK_TLS_KEY", files.write("alice.key", &alice.key)),
+            ("ZKLOCK_TLS_CERT", files.write("alice.pem", &alice.certificate)),
+            ("ZKLOCK_TLS_CA", files.write("ca.pem", &ca.pem)),
+        ]
+    };
+    // Longer than until the files are looked at once more, should they be read in between.
+    let mut command = zklock(
+        &format!("localhost:{}", server.secure_port),
+        &["hold", "--session-timeout", "60s", "/locks/encrypted"],
+    );
+    command.envs(write(&ca)).stdin(Stdio::piped());
+    let mut holding = Running::start(command);
+    let input = holding.input();
+    let line = holding.line().await;
+    let (_, node) = line.split_once(' ').unwrap();
+
+    write(&next);
+    holding.complains("the certificates were replaced").await;
+    server.restart_with(&next.server("localhost"), &next.pem).await;
+    let zookeeper = bystander_of(&server.server.connect_string()).await;
+    assert!(zookeeper.check_stat(node).await.unwrap().is_some());
+    drop(input);
+    let ended = holding.ended().await;
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    assert_eq!(zookeeper.check_stat(node).await.unwrap(), None);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use zk_recipes::Client;
 use zk_recipes::testing::MemoryServer;
 
+use crate::pki::Ca;
 use crate::support::empty_server;
 use crate::zklock::{Running, UNTIL_TERM, done, zklock};
 
@@ -81,9 +82,15 @@ async fn nodes_that_stay_open_in_spite_of_a_password_are_told() {
 #[tokio::test]
 async fn what_cannot_encrypt_says_so() {
     let server = empty_server().await;
+    let ca = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(ca.path(), Ca::new("ca").pem).unwrap();
+    let ca = ca.path().to_str().unwrap();
     for (options, hint) in [
         (&["--tls-ca", "/dev/null", "ls"][..], "no certificates in /dev/null"),
-        (&["--tls-cert", "/dev/null", "--tls-key", "/dev/null", "ls"], "are not a certificate and its key"),
+        (
+            &["--tls-ca", ca, "--tls-cert", "/dev/null", "--tls-key", "/dev/null", "ls"],
+            "are not a certificate and its key",
+        ),
         (&["--tls-ca", "/dev/null", "doctor"], "no certificates in /dev/null"),
         (&["--tls-cert", "/dev/null", "ls"], "--tls-key"),
     ] {
