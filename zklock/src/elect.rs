@@ -47,7 +47,7 @@ async fn lead(client: &Client, args: &Elect, signals: &mut Signals) -> Result<Ex
             }
         };
         let leadership = signals.unless_told_to_end(&what, leading).await??;
-        let ended = term(args, &leadership, &outer, signals).await?;
+        let ended = term(client, args, &leadership, &outer, signals).await?;
         if ended.stopped.is_some() {
             say(&format!("the command was stopped ({}); stands for election again", ended.status));
             continue;
@@ -68,13 +68,14 @@ async fn lead(client: &Client, args: &Elect, signals: &mut Signals) -> Result<Ex
 
 /// Runs the command for as long as the leadership lasts.
 async fn term(
+    client: &Client,
     args: &Elect,
     leadership: &Leadership,
     outer: &Outer,
     signals: &mut Signals,
 ) -> Result<Ended<()>, Failure> {
     let path = &args.supervised.path;
-    let nodes = outer.and(leadership.node_path());
+    let nodes = outer.and(client, leadership.node_path());
     let held = Held { path, token: leadership.fencing_token(), nodes };
     let running = Running::start(&args.supervised.command(), &held)?;
     let (running_until, ends) = oneshot::channel::<()>();

@@ -14,6 +14,8 @@ use zk_recipes::{Error, report};
 use crate::queue::printable;
 use crate::table::cut;
 
+/// An outer run holds what an inner one wants.
+pub(crate) const HELD_OUTSIDE: u8 = 117;
 /// `doctor` found a problem.
 pub(crate) const UNHEALTHY: u8 = 118;
 /// `deadlocks` found one.
@@ -38,6 +40,7 @@ pub(crate) const NOT_FOUND: u8 = 127;
 pub(crate) const TABLE: &str = "\
 Exit codes:
   the command's   it ran, and its lock was held to the end; 128 + n if signal n ended it
+  117  an outer zklock holds the lock
   118  doctor found a problem
   119  deadlocks found one
   120  the lock was lost while the command ran; the command was stopped

@@ -38,6 +38,7 @@ use clap::Parser;
 
 use crate::args::{Cli, Command};
 use crate::exit::Failure;
+use crate::nested::Outer;
 
 fn main() -> ExitCode {
     let mut cli = match Cli::try_parse() {
@@ -48,7 +49,7 @@ fn main() -> ExitCode {
             return if error.use_stderr() { exit::USAGE.into() } else { ExitCode::SUCCESS };
         }
     };
-    cli.connection.name = cli.command.name();
+    cli.connection.name = cli.command.name().map(|name| Outer::read().named(&name));
     if let Err(failure) = cli.command.bind_to_parent() {
         return failure.report();
     }

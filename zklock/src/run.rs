@@ -54,7 +54,7 @@ async fn under_lock(
     let path = &args.supervised.path;
     let outer = Outer::read();
     let guard = acquired(client, &args.wanted, path, &outer, patience, signals).await?;
-    let held = Held { path, token: guard.fencing_token(), nodes: outer.and(guard.node_path()) };
+    let held = Held { path, token: guard.fencing_token(), nodes: outer.and(client, guard.node_path()) };
     let running = Running::start(&args.supervised.command(), &held);
     let running = match running {
         Ok(running) => running,

@@ -27,8 +27,17 @@ pub(crate) struct Entry {
     /// The transaction that created it. Together with the path it names one node, which never comes again.
     pub(crate) czxid: i64,
     pub(crate) session: i64,
+    /// Those of the runs below which it runs, and which do not go on before it does.
+    pub(crate) outer: Vec<i64>,
     pub(crate) part: Part,
     pub(crate) is_holder: bool,
+}
+
+impl Entry {
+    /// Those that wait by it. A node without a session is nobody's.
+    fn sessions(&self) -> impl Iterator<Item = i64> {
+        self.outer.iter().chain([&self.session]).copied().filter(|session| *session != 0)
+    }
 }
 
 /// The participants of one queue: the holders, and the waiters in order.
@@ -120,18 +129,18 @@ impl<'a> Graph<'a> {
         }
     }
 
-    /// In how many places a session waits.
+    /// In how many places a session waits, or those below it.
     pub(crate) fn waiting_places(&self, session: i64) -> usize {
-        self.entries.iter().filter(|entry| entry.session == session && !entry.is_holder).count()
+        let waits = |entry: &&&Entry| !entry.is_holder && entry.sessions().any(|one| one == session);
+        self.entries.iter().filter(waits).count()
     }
 
-    /// Leads from each holder to what its session waits for.
+    /// Leads from each holder to what its session waits for, and those below it.
     fn add_sessions(&mut self, queues: &[usize]) {
         let mut waiting: HashMap<i64, Vec<usize>> = HashMap::new();
         for (node, entry) in self.entries.iter().enumerate() {
-            // A node without a session is nobody's.
-            if !entry.is_holder && entry.session != 0 {
-                waiting.entry(entry.session).or_default().push(node);
+            if !entry.is_holder {
+                entry.sessions().for_each(|session| waiting.entry(session).or_default().push(node));
             }
         }
         for (node, entry) in self.entries.iter().enumerate().filter(|(_, entry)| entry.is_holder) {

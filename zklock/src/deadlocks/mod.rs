@@ -14,6 +14,7 @@ use zk_recipes::{Client, Participant};
 use crate::args::{Connection, Deadlocks};
 use crate::exit::{ABSENT, DEADLOCK, Failure, print};
 use crate::json;
+use crate::nested::outer_sessions;
 use crate::queue::{Queue, identity, printable, role, state};
 use crate::recipe::{self, Recipe, Role};
 use crate::table::{count, table};
@@ -93,6 +94,7 @@ fn line(queue: &Queue) -> Line {
         node: participant.node_path().to_owned(),
         czxid: participant.fencing_token(),
         session: participant.session_id(),
+        outer: outer_sessions(participant),
         part: part(queue, participant),
         is_holder: participant.is_holder(),
     };

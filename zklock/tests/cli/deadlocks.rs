@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-
+use zk_recipes::testing::MemoryServer;
 use zk_recipes::{
     Client, InterProcessLock, InterProcessMutex, LeaderLatch, LeaderOptions, LeaderSelector, LockGuard,
     MultiLock, Owner, ReadWriteLock, Result, Semaphore,
@@ -12,11 +12,12 @@ use zk_recipes::{
 
 use crate::installed::{Generation, Peers};
 use crate::peer::Peer;
+use crate::running::nested;
 use crate::support::{
-    Server, acquire_in_task, bystander, connect, connect_many, empty_server, is_thorough, mutex, queue_of,
-    repeats, session_id, within,
+    Server, acquire_in_task, bystander, bystander_of, connect, connect_many, empty_server, is_thorough,
+    mutex, queue_of, repeats, session_id, within,
 };
-use crate::zklock::{Running, UNTIL_TERM, done};
+use crate::zklock::{Running, UNTIL_TERM, done, done_at};
 
 const FOUND: i32 = 119;
 
@@ -51,6 +52,32 @@ fn sorted<const N: usize>(mut nodes: [String; N]) -> Vec<String> {
 
 fn in_task(lock: Arc<dyn InterProcessLock>) -> tokio::task::JoinHandle<Result<LockGuard>> {
     tokio::spawn(async move { lock.acquire().await })
+}
+
+/// Each inner run has a session of its own.
+#[tokio::test]
+async fn scripts_that_cross_are_found_and_end_by_a_kick() {
+    let server = MemoryServer::start().unwrap();
+    let script = |own: &str, other: &str| {
+        let wants = format!("until $ZKLOCK show {other}; do :; done >&2; exec $ZKLOCK run {other} -- true");
+        nested(&server, &["run", own], &wants)
+    };
+    let scripts = [script("/a", "/b"), script("/b", "/a")];
+    let zookeeper = bystander_of(&server.connect_string()).await;
+    for path in ["/a", "/b"] {
+        queue_of(&zookeeper, path, 2).await;
+    }
+    let servers = server.connect_string();
+    let found = done_at(&servers, &["deadlocks", "--confirm-after", "0", "/"]).await;
+    assert_eq!(found.code, Some(FOUND), "{found:?}");
+    assert!(found.output.starts_with("possible deadlock of 4 sessions"), "{found:?}");
+    let kick = found.output.lines().find_map(|line| line.trim().strip_prefix("zklock ")).unwrap();
+    let kicked = done_at(&servers, &kick.split(' ').chain(["--yes"]).collect::<Vec<_>>()).await;
+    assert_eq!(kicked.code, Some(0), "{kicked:?}");
+    let [one, other] = scripts;
+    let mut codes = [one.ended().await.code, other.ended().await.code];
+    codes.sort();
+    assert_eq!(codes, [Some(0), Some(120)]);
 }
 
 #[tokio::test]

@@ -4,7 +4,14 @@ use super::super::graph::{Entry, Line, Part};
 use super::*;
 
 fn entry(queue: &str, number: usize, session: i64, part: Part, is_holder: bool) -> Entry {
-    Entry { node: format!("{queue}/{session}-{number}"), czxid: number as i64, session, part, is_holder }
+    Entry {
+        node: format!("{queue}/{session}-{number}"),
+        czxid: number as i64,
+        session,
+        outer: Vec::new(),
+        part,
+        is_holder,
+    }
 }
 
 /// The sessions of a mutex in order.
@@ -43,6 +50,21 @@ fn names(graph: &Graph<'_>) -> Vec<Vec<String>> {
 
 fn cycle(nodes: &[&str]) -> Vec<Vec<String>> {
     vec![nodes.iter().map(|node| (*node).to_owned()).collect()]
+}
+
+/// Whose inner runs wait by sessions of their own.
+#[test]
+fn outer_runs_wait_for_what_inner_ones_wait_for() {
+    let mut crossing = [mutex("a", &[1, 20]), mutex("b", &[2, 10])];
+    assert!(found(&crossing).is_empty());
+    crossing[0][1].outer = vec![2];
+    assert!(found(&crossing).is_empty(), "one of them goes on");
+    crossing[1][1].outer = vec![9, 1];
+    assert_eq!(found(&crossing), cycle(&["a/1-0", "b/10-1", "b/2-0", "a/20-1"]));
+    // Inner runs side by side wait for each other as any others do.
+    let mut beside = [mutex("a", &[10, 11]), mutex("b", &[11, 10])];
+    beside.iter_mut().flatten().for_each(|entry| entry.outer = vec![1]);
+    assert_eq!(found(&beside), cycle(&["a/10-0", "b/10-1", "b/11-0", "a/11-1"]));
 }
 
 #[test]
