@@ -326,6 +326,7 @@ async fn what_becomes_of_a_lock_is_told() {
         panic!("one loss")
     };
     assert_eq!(lost.fields["reason"], "its node was deleted");
+    assert_eq!(lost.fields["session"], format!("{:#x}", session_id(&two).await));
     let node = guard.node_path().to_owned();
     drop(guard);
     assert!(recorder.events(Level::DEBUG, released, &node).is_empty());

@@ -424,10 +424,11 @@ impl HeldNode {
     /// exception is a closed client: the session's end removes the node or, if the session goes on, the guards do.
     pub(crate) fn lose(&self, reason: LossReason) {
         if self.turns_lost(reason) {
+            let session = format!("{:#x}", self.session.id());
             match reason {
                 // By the program itself.
-                LossReason::Closed => tracing::info!(node = &*self.path, %reason, "lock lost"),
-                _ => tracing::warn!(node = &*self.path, %reason, "lock lost"),
+                LossReason::Closed => tracing::info!(node = &*self.path, session, %reason, "lock lost"),
+                _ => tracing::warn!(node = &*self.path, session, %reason, "lock lost"),
             }
             let meter = self.grant.lock().as_mut().and_then(|held| held.meter.take());
             if let Some(meter) = meter {
