@@ -17,7 +17,8 @@ Examples:
   export ZK_CONNECT=zk1:2181,zk2:2181,zk3:2181
   zklock run /locks/backup -- ./backup.sh           one at a time, on all machines
   zklock run --timeout 0 /locks/nightly -- make     only if nobody else does
-  zklock run --shared /locks/catalogue -- ./report  beside other readers
+  zklock run --shared /locks/catalogue -- ./report  beside other readers, and
+  zklock run --exclusive /locks/catalogue -- ./fill  not beside them
   zklock run --permits 4 /licences/cad -- ./render  at most four
   zklock hold /locks/backup                         without a command, until Ctrl-C
   zklock show /locks/backup                         who holds it, and who waits
@@ -159,8 +160,11 @@ pub(crate) struct Wanted {
     #[arg(long, short)]
     pub(crate) verbose: bool,
     /// Takes the read lock of a read/write lock, beside other readers
-    #[arg(long, conflicts_with = "permits")]
+    #[arg(long, conflicts_with_all = ["exclusive", "permits"])]
     pub(crate) shared: bool,
+    /// Takes the write lock of a read/write lock, alone
+    #[arg(long, conflicts_with = "permits")]
+    pub(crate) exclusive: bool,
     /// Takes one of N permits; N must be the same everywhere
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) permits: Option<u32>,

@@ -172,6 +172,7 @@ fn lock(client: &Client, wanted: &Wanted, path: &str) -> Result<Arc<dyn InterPro
     Ok(match wanted.permits {
         Some(permits) => Arc::new(Semaphore::new(client, path, permits)?),
         None if wanted.shared => Arc::new(ReadWriteLock::new(client, path)?.read().clone()),
+        None if wanted.exclusive => Arc::new(ReadWriteLock::new(client, path)?.write().clone()),
         None => Arc::new(InterProcessMutex::new(client, path)?),
     })
 }

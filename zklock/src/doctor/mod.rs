@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::json;
-use zk_recipes::{Client, Permission, report, zookeeper_client as zk};
+use zk_recipes::{Acl, Client, Permission, report, zookeeper_client as zk};
 
 use crate::args::{Connection, Doctor};
 use crate::exit::{Failure, UNHEALTHY, print};
@@ -85,33 +85,50 @@ async fn acl(client: &Client, path: &str) -> Finding {
         Ok(full_path) => full_path,
         Err(error) => return Finding::problem(CHECK, report(&error).to_string()),
     };
-    let read = match client.zookeeper().await {
-        Ok(zookeeper) => zookeeper.get_acl(&full_path).await,
+    let zookeeper = match client.zookeeper().await {
+        Ok(zookeeper) => zookeeper,
         Err(error) => return Finding::problem(CHECK, report(&error).to_string()),
     };
-    let acl = match read {
-        Ok((acl, _)) => acl,
-        Err(zk::Error::NoNode) => {
-            return Finding::warning(CHECK, "does not exist, so its ACL cannot be told");
+    let mut at = &*full_path;
+    let acl = loop {
+        match zookeeper.get_acl(at).await {
+            Ok((acl, _)) => break acl,
+            Err(zk::Error::NoNode) if at != "/" => {
+                at = at.rsplit_once('/').map(|(parent, _)| parent).filter(|at| !at.is_empty()).unwrap_or("/");
+            }
+            Err(zk::Error::NoAuth) => {
+                return Finding::ok(
+                    CHECK,
+                    format!("{at} may be read only by others: authenticate with --auth-file to see its ACL"),
+                );
+            }
+            Err(error) => return Finding::problem(CHECK, report(&error).to_string()),
         }
-        Err(zk::Error::NoAuth) => {
-            return Finding::ok(CHECK, "may be read only by others: authenticate with --auth-file to see it");
-        }
-        Err(error) => return Finding::problem(CHECK, report(&error).to_string()),
     };
+    let whose = if at == full_path { String::new() } else { format!("does not exist; at {at}, ") };
     let anyone = acl.iter().filter(|acl| acl.scheme() == "world");
     let open = anyone.fold(Permission::NONE, |open, acl| open | acl.permission());
     let beyond = [Permission::WRITE, Permission::CREATE, Permission::DELETE, Permission::ADMIN]
         .into_iter()
         .filter(|permission| open.has(*permission))
         .fold(Permission::NONE, |beyond, permission| beyond | permission);
-    match beyond {
-        Permission::NONE => Finding::ok(CHECK, "only those who are authenticated may change it"),
-        beyond => Finding::warning(
+    if beyond != Permission::NONE {
+        return Finding::warning(
             CHECK,
             format!(
-                "everyone who reaches the servers may {beyond}: they can take locks, and keep them from others"
+                "{whose}everyone who reaches the servers may {beyond}: they can take locks, and keep them from others"
             ),
-        ),
+        );
     }
+    let who: Vec<_> = acl.iter().map(|acl| format!("{} may {}", identity(acl), acl.permission())).collect();
+    Finding::ok(CHECK, format!("{whose}{}", who.join(", ")))
+}
+
+/// An identity without what it is proven by.
+fn identity(acl: &Acl) -> String {
+    let id = match acl.scheme() {
+        "digest" => acl.id().split(':').next().unwrap_or_default(),
+        _ => acl.id(),
+    };
+    format!("{}:{id}", acl.scheme())
 }

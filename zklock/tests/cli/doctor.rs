@@ -88,7 +88,8 @@ async fn paths_that_let_everybody_in_are_told() {
         found[0].1.contains("WRITE|CREATE|DELETE|ADMIN") && found[1].1.contains("CREATE|DELETE:"),
         "{found:?}"
     );
-    assert!(found[3].1.contains("does not exist"), "{found:?}");
+    assert!(found[2].1.contains("world:anyone may READ, ip:127.0.0.1 may "), "{found:?}");
+    assert!(found[3].1.starts_with("does not exist; at /, everyone"), "{found:?}");
     zookeeper.delete("/shown", None).await.unwrap();
 }
 

@@ -94,6 +94,19 @@ async fn readers_hold_together() {
 }
 
 #[tokio::test]
+async fn a_writer_is_alone() {
+    let server = empty_server().await;
+    for [held, refused] in [["--shared", "--exclusive"], ["--exclusive", "--shared"], ["--exclusive"; 2]] {
+        let mut running = Running::script(&server, &[held, "/rw"], UNTIL_TERM);
+        running.says("started").await;
+        let tried = done(&server, &["run", "--timeout", "0", refused, "/rw", "--", "true"]).await;
+        assert_eq!(tried.code, Some(124), "{tried:?}");
+        running.send(Signal::TERM);
+        assert_eq!(running.ended().await.code, Some(3));
+    }
+}
+
+#[tokio::test]
 async fn permits_are_held_together() {
     hold_together(&["--permits", "2"]).await;
 }
