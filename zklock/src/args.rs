@@ -358,6 +358,9 @@ pub(crate) enum Shell {
 #[derive(Debug, Args)]
 #[command(override_usage = "zklock ask [OPTIONS] <PATH>")]
 pub(crate) struct Ask {
+    /// Also those that tell by their name, which the request overwrites, that they may never answer
+    #[arg(long)]
+    pub(crate) force: bool,
     /// The path of a lock, semaphore or election
     #[arg(value_parser = path)]
     pub(crate) path: String,

@@ -2,15 +2,16 @@
 
 use std::process::ExitCode;
 
-use zk_recipes::operate;
+use zk_recipes::{Client, Participant, operate};
 
 use crate::args::{Ask, Connection};
 use crate::exit::{Failure, print};
-use crate::queue::{identity, printable};
+use crate::queue::{Queue, identity, printable};
+use crate::recipe::Recipe;
 
 pub(crate) async fn ask(connection: &Connection, args: &Ask) -> Result<ExitCode, Failure> {
     let client = connection.connect().await?;
-    let asked = operate::ask(&client, &args.path).await;
+    let asked = ask_holders(&client, args).await;
     client.close().await;
     let asked = asked?;
     let mut text = String::new();
@@ -22,4 +23,27 @@ pub(crate) async fn ask(connection: &Connection, args: &Ask) -> Result<ExitCode,
     }
     print(&text)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Asks the holders, and returns them.
+///
+/// # Errors
+/// One of them would lose its name by it and may never answer, besides those of [`operate::ask`].
+async fn ask_holders(client: &Client, args: &Ask) -> Result<Vec<Participant>, Failure> {
+    if !args.force {
+        let queue = Queue::read(client, &args.path).await?;
+        let mut holders = queue.participants.iter().filter(|participant| participant.is_holder());
+        // What is asked of a latch is not written to its node. This library writes its name again.
+        let is_of_others = |holder: &&Participant| holder.pid().is_none() && !holder.is_revoke_requested();
+        if queue.recipe != Some(Recipe::Latch)
+            && let Some(other) = holders.find(is_of_others)
+        {
+            return Err(Failure::other(format!(
+                "did not ask {}, which is not of this library: the request overwrites its name, {}, and only a program that has called Curator's makeRevocable answers; with --force it is asked",
+                other.node_path(),
+                identity(other)
+            )));
+        }
+    }
+    Ok(operate::ask(client, &args.path).await?)
 }

@@ -47,6 +47,17 @@ impl Queue {
         Ok(Self { path: path.to_owned(), full_path, recipe, participants, others })
     }
 
+    /// That of a path that does not exist.
+    pub(crate) fn none(path: &str) -> Self {
+        Self {
+            path: path.to_owned(),
+            full_path: String::new(),
+            recipe: None,
+            participants: Vec::new(),
+            others: 0,
+        }
+    }
+
     /// The path of a participant's node below that of the queue.
     pub(crate) fn name<'a>(&self, participant: &'a Participant) -> &'a str {
         let node = participant.node_path();

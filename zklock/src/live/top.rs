@@ -10,7 +10,7 @@ use zk_recipes::Client;
 use super::ages::Ages;
 use super::view::View;
 use crate::args;
-use crate::exit::Failure;
+use crate::exit::{ABSENT, Failure};
 use crate::ls;
 use crate::queue::{identity, printable};
 use crate::table::count;
@@ -35,7 +35,12 @@ impl<'a> Top<'a> {
     }
 
     pub(super) async fn read(&mut self, client: &Client) -> Result<View, Failure> {
-        let mut tree = Tree::read(client, &self.args.path, self.args.limit).await?;
+        let (mut tree, exists) = match Tree::read(client, &self.args.path, self.args.limit).await {
+            Ok(tree) => (tree, true),
+            // It may come yet.
+            Err(failure) if failure.code() == ABSENT => (Tree::default(), false),
+            Err(failure) => return Err(failure),
+        };
         let ends = tree.places.iter().flat_map(|place| [&place.first_holder, &place.first_waiter]).flatten();
         self.ages.update(client, &ends.collect::<Vec<_>>()).await?;
         // By dates, since ages grow while they are compared. The oldest come first, those without a date last.
@@ -44,7 +49,7 @@ impl<'a> Top<'a> {
             (since(&place.first_waiter), since(&place.first_holder))
         });
         self.name_holders(client, &tree.places[..tree.places.len().min(NAMED)]).await?;
-        Ok(self.view(&tree))
+        Ok(self.view(&tree, exists))
     }
 
     async fn name_holders(&mut self, client: &Client, places: &[Place]) -> Result<(), Failure> {
@@ -62,7 +67,7 @@ impl<'a> Top<'a> {
         Ok(())
     }
 
-    fn view(&self, tree: &Tree) -> View {
+    fn view(&self, tree: &Tree, exists: bool) -> View {
         let line = |place: &Place| {
             let waited = self.ages.of(place.first_waiter.as_ref());
             let held = self.ages.of(place.first_holder.as_ref());
@@ -112,18 +117,19 @@ impl<'a> Top<'a> {
             .collect();
         // Not by age.
         state.sort_unstable();
+        state.push(exists.to_string());
+        let found = match exists {
+            true => format!("{} in use, {}", count(tree.places.len(), "lock"), count(waiters, "waiter")),
+            false => "does not exist".into(),
+        };
         View {
-            title: format!(
-                "{}: {} in use, {}",
-                printable(&self.args.path),
-                count(tree.places.len(), "lock"),
-                count(waiters, "waiter")
-            ),
+            title: format!("{}: {found}", printable(&self.args.path)),
             head: &["PATH", "KIND", "WAITED", "HELD", "HOLDERS", "WAITERS", "HOLDER"],
             rows: rows.collect(),
             note: Some(left_out.join(", ")).filter(|left_out| !left_out.is_empty()),
             failure: None,
             json: json!({
+                "exists": exists,
                 "locks": locks.collect::<Vec<_>>(),
                 "unreadable": tree.unreadable,
                 "is_truncated": tree.is_truncated,

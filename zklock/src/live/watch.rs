@@ -4,7 +4,7 @@ use serde_json::json;
 use zk_recipes::Client;
 
 use super::view::View;
-use crate::exit::Failure;
+use crate::exit::{ABSENT, Failure};
 use crate::json;
 use crate::queue::{Queue, identity, printable, role, state};
 use crate::table::count;
@@ -14,10 +14,15 @@ use crate::time;
 const FOR_EACH_INTERVAL: usize = 500;
 
 pub(super) async fn read(client: &Client, path: &str) -> Result<View, Failure> {
-    Ok(view(&Queue::read(client, path).await?))
+    match Queue::read(client, path).await {
+        Ok(queue) => Ok(view(&queue, true)),
+        // It may come yet.
+        Err(failure) if failure.code() == ABSENT => Ok(view(&Queue::none(path), false)),
+        Err(failure) => Err(failure),
+    }
 }
 
-fn view(queue: &Queue) -> View {
+fn view(queue: &Queue, exists: bool) -> View {
     let holders = queue.participants.iter().filter(|participant| participant.is_holder()).count();
     let waiters = queue.participants.len() - holders;
     let kind = queue.recipe.map(|recipe| recipe.name());
@@ -35,6 +40,7 @@ fn view(queue: &Queue) -> View {
     });
     let participants =
         queue.participants.iter().map(|participant| json::participant(participant, queue.name(participant)));
+    let free = if exists { "free" } else { "does not exist" };
     let states = queue.participants.iter().map(|participant| {
         format!("{} {} {}", participant.node_path(), state(participant), participant.is_revoke_requested())
     });
@@ -43,7 +49,7 @@ fn view(queue: &Queue) -> View {
         title: format!(
             "{}: {}, {}, {}",
             printable(&queue.path),
-            kind.unwrap_or("free"),
+            kind.unwrap_or(free),
             count(holders, "holder"),
             count(waiters, "waiter")
         ),
@@ -51,8 +57,13 @@ fn view(queue: &Queue) -> View {
         rows: rows.collect(),
         note: None,
         failure: None,
-        json: json!({ "path": queue.path, "kind": kind, "participants": participants.collect::<Vec<_>>() }),
-        state: states.collect(),
+        json: json!({
+            "path": queue.path,
+            "exists": exists,
+            "kind": kind,
+            "participants": participants.collect::<Vec<_>>(),
+        }),
+        state: states.chain([exists.to_string()]).collect(),
         weight: u32::try_from(weight).unwrap_or(u32::MAX),
     }
 }

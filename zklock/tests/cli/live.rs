@@ -33,8 +33,29 @@ async fn without_a_terminal_it_refuses() {
         assert_eq!((ended.code, &*ended.output), (Some(122), ""), "{ended:?}");
         assert!(ended.errors.contains("--json"), "{ended:?}");
     }
-    let absent = done(&server, &["watch", "--json", "/locks/a"]).await;
-    assert_eq!(absent.code, Some(123), "{absent:?}");
+}
+
+#[tokio::test]
+async fn what_is_not_there_yet_is_waited_for() {
+    let server = empty_server().await;
+    let start = |arguments: &[&str]| {
+        Running::start(zklock(&server.connect_string(), &[arguments, &OFTEN, &["--json"]].concat()))
+    };
+    let mut lives = [start(&["watch", "/locks/a"]), start(&["top", "/locks"])];
+    for live in &mut lives {
+        assert_eq!(json(&live.line().await)["exists"], false);
+    }
+    let _guard = mutex(&connect(&server).await).acquire().await.unwrap();
+    for (live, found) in lives.iter_mut().zip(["participants", "locks"]) {
+        // Its path may come first.
+        loop {
+            let line = json(&live.line().await);
+            assert_eq!(line["exists"], true, "{line}");
+            if line[found].as_array().unwrap().len() == 1 {
+                break;
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -61,8 +61,6 @@ async fn a_path_that_does_not_exist_is_no_free_lock() {
         &["ask", "/locks/b"],
         &["kick", "--yes", "/locks/b"],
         &["deadlocks", "/locks/a", "/locks/b"],
-        &["watch", "--json", "/locks/b"],
-        &["top", "--json", "/locks/b"],
     ] {
         let ended = done(&server, arguments).await;
         assert_eq!((ended.code, &*ended.output), (Some(123), ""), "{arguments:?}: {ended:?}");

@@ -22,6 +22,23 @@ async fn holders_are_asked() {
     assert_eq!((free.code, free.output.contains("nobody")), (Some(0), true), "{free:?}");
 }
 
+/// As kazoo's, whose name would be gone.
+#[tokio::test]
+async fn those_who_may_not_answer_are_asked_only_if_it_is_meant() {
+    let server = empty_server().await;
+    let builder = zk_recipes::Client::builder().identity("worker-3");
+    let client = builder.connect(&server.connect_string()).await.unwrap();
+    let _guard = mutex(&client).acquire().await.unwrap();
+    let refused = done(&server, &["ask", "/locks/a"]).await;
+    assert_eq!(refused.code, Some(125), "{refused:?}");
+    assert!(refused.errors.contains("worker-3") && refused.errors.contains("--force"), "{refused:?}");
+    let shown = json(&server, &["show", "--json", "/locks/a"]).await;
+    assert_eq!(shown["participants"][0]["is_asked"], false);
+    for _ in 0..2 {
+        assert_eq!(done(&server, &["ask", "--force", "/locks/a"]).await.code, Some(0));
+    }
+}
+
 #[tokio::test]
 async fn locks_are_taken_away_from_those_who_are_named() {
     let server = empty_server().await;
