@@ -1,28 +1,16 @@
 //! Authentication by SASL with DIGEST-MD5.
 
-use std::fs;
-
 use zk_recipes::{Error, InterProcessMutex};
 use zookeeper_client::{self as zk, SaslOptions};
 
 use crate::installed::Generation;
-use crate::stage::{builder, hold_over_a_cut, lock_once, server};
+use crate::stage::{builder, hold_over_a_cut, lock_once, sasl_server};
 use crate::support::within;
 use crate::wiretap::Wiretap;
 
 pub(crate) async fn sasl_takes_the_right_password_only(generation: Generation) {
-    let server = server(generation);
     let files = tempfile::tempdir().unwrap();
-    let jaas = files.path().join("jaas.conf");
-    let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
-    fs::write(&jaas, format!("Server {{ {module} required user_alice=\"right\" user_bob=\"bobs\"; }};"))
-        .unwrap();
-    let server = server
-        .property("authProvider.sasl", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider")
-        .system_property("java.security.auth.login.config", jaas.to_str().unwrap())
-        .start()
-        .await
-        .unwrap();
+    let server = sasl_server(generation, &files).await;
     let hosts = server.connect_string();
     let user = |name: &'static str, password: &'static str| {
         builder().sasl(SaslOptions::digest_md5(name, password)).creator_only()

@@ -30,6 +30,20 @@ pub(crate) fn server(generation: Generation) -> TestingServerBuilder {
     TestingServer::builder().class_path(class_path)
 }
 
+/// A server that knows the passwords of Alice and Bob, for SASL with DIGEST-MD5.
+pub(crate) async fn sasl_server(generation: Generation, files: &TempDir) -> TestingServer {
+    let jaas = files.path().join("jaas.conf");
+    let module = "org.apache.zookeeper.server.auth.DigestLoginModule";
+    fs::write(&jaas, format!("Server {{ {module} required user_alice=\"right\" user_bob=\"bobs\"; }};"))
+        .unwrap();
+    server(generation)
+        .property("authProvider.sasl", "org.apache.zookeeper.server.auth.SASLAuthenticationProvider")
+        .system_property("java.security.auth.login.config", jaas.to_str().unwrap())
+        .start()
+        .await
+        .unwrap()
+}
+
 /// A server with an encrypted port beside the plain one.
 pub(crate) struct TlsServer {
     pub(crate) server: TestingServer,

@@ -56,6 +56,9 @@ pub(crate) struct Connection {
     /// A file with user:password for digest authentication; by default, what is in ZKLOCK_AUTH
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) auth_file: Option<PathBuf>,
+    /// Uses them for SASL with DIGEST-MD5, in place of digest authentication
+    #[arg(long, global = true)]
+    pub(crate) sasl: bool,
     /// Encrypts, and trusts the certificates in this PEM file only
     #[arg(long, global = true, value_name = "FILE", env = "ZKLOCK_TLS_CA", hide_env_values = true)]
     pub(crate) tls_ca: Option<PathBuf>,

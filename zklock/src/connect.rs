@@ -79,9 +79,16 @@ impl Connection {
         if let Some(name) = &self.name {
             builder = builder.program_name(name);
         }
-        if let Some(credentials) = self.credentials()? {
-            builder = builder.auth("digest", credentials);
-        }
+        builder = match self.credentials()? {
+            None if self.sasl => {
+                return Err(Failure::usage(format!(
+                    "--sasl needs credentials: give --auth-file, or set {AUTH}"
+                )));
+            }
+            None => builder,
+            Some((user, password)) if self.sasl => builder.sasl(zk::SaslOptions::digest_md5(user, password)),
+            Some((user, password)) => builder.auth("digest", format!("{user}:{password}")),
+        };
         if self.creator_only {
             builder = builder.creator_only();
         }
@@ -107,7 +114,7 @@ impl Connection {
     }
 
     /// From a file or the environment only: everyone can read the command lines of others.
-    fn credentials(&self) -> Result<Option<String>, Failure> {
+    fn credentials(&self) -> Result<Option<(String, String)>, Failure> {
         let (credentials, from) = match &self.auth_file {
             Some(file) => {
                 let read = std::fs::read_to_string(file);
@@ -122,12 +129,12 @@ impl Connection {
             },
         };
         let credentials = credentials.trim_end_matches(['\r', '\n']);
-        if !credentials.contains(':') || credentials.contains('\n') {
-            return Err(Failure::usage(format!(
-                "the credentials in {from} are not user:password, on one line"
-            )));
+        match credentials.split_once(':').filter(|_| !credentials.contains('\n')) {
+            Some((user, password)) => Ok(Some((user.to_owned(), password.to_owned()))),
+            None => {
+                Err(Failure::usage(format!("the credentials in {from} are not user:password, on one line")))
+            }
         }
-        Ok(Some(credentials.to_owned()))
     }
 }
 

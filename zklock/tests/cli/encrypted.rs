@@ -1,4 +1,4 @@
-//! The command `zklock` over encrypted connections.
+//! The command `zklock` over encrypted and authenticated connections.
 
 use std::process::{Output, Stdio};
 
@@ -7,7 +7,7 @@ use tokio::process::Command;
 
 use crate::installed::{Generation, Peers};
 use crate::pki::Ca;
-use crate::stage::{TlsServer, server};
+use crate::stage::{TlsServer, sasl_server, server};
 use crate::support::{bystander_of, within};
 use crate::wiretap::Wiretap;
 use crate::zklock::{Running, zklock};
@@ -61,6 +61,31 @@ async fn locks_over_mutual_tls(generation: Generation) {
         assert_eq!((refused.status.code(), &*refused.stdout), (Some(121), &b""[..]), "{refused:?}");
         assert!(String::from_utf8_lossy(&refused.stderr).contains("TLS"), "{refused:?}");
         tap.assert_encrypted();
+    }
+}
+
+#[tokio::test]
+async fn a_password_is_used_for_sasl() {
+    if Peers::if_installed(Generation::Debian).is_none() {
+        return;
+    }
+    let files = tempfile::tempdir().unwrap();
+    let server = sasl_server(Generation::Debian, &files).await;
+    for (credentials, path, code) in [
+        ("alice:right", "/locks/a", 0),
+        ("alice:right", "/locks/a", 0),
+        ("bob:bobs", "/locks/a", 125),
+        ("bob:bobs", "/bob", 0),
+        // Digest authentication would know no wrong password.
+        ("alice:wrong", "/wrong", 125),
+        ("", "/none", 122),
+    ] {
+        let arguments = ["run", "--sasl", "--creator-only", path, "--", "true"];
+        let mut command = zklock(&server.connect_string(), &arguments);
+        command.env("ZKLOCK_AUTH", credentials);
+        let ended = Running::start(command).ended().await;
+        assert_eq!(ended.code, Some(code), "{credentials}: {ended:?}");
+        assert_eq!(ended.errors.contains("--auth-file"), code == 122, "{ended:?}");
     }
 }
 
