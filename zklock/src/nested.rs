@@ -22,6 +22,9 @@ const BELOW: &str = "<0x";
 /// The most characters of a program's name.
 const LONGEST_NAME: usize = 64;
 
+/// So much of it is its own at least.
+const SHORTEST_NAME: usize = 16;
+
 /// From how long on a wait under another lock is worth a warning.
 const LONG: Duration = Duration::from_secs(3);
 
@@ -58,7 +61,7 @@ impl Outer {
     /// A name that tells as much of what it runs below as fits, the nearest first.
     pub(crate) fn named(&self, name: &str) -> String {
         let mut below: String = self.held.iter().rev().map(|(session, _)| format!("<{session}")).collect();
-        while below.len() > LONGEST_NAME / 2 {
+        while below.len() > LONGEST_NAME - SHORTEST_NAME {
             below.truncate(below.rfind('<').unwrap_or_default());
         }
         let name: String = name.chars().take(LONGEST_NAME - below.len()).collect();
@@ -120,7 +123,7 @@ impl Outer {
 /// The sessions below which a participant runs.
 pub(crate) fn outer_sessions(participant: &Participant) -> Vec<i64> {
     let below = participant.program().unwrap_or_default().split(BELOW).skip(1);
-    below.filter_map(|session| i64::from_str_radix(session, 16).ok()).collect()
+    below.filter_map(|session| u64::from_str_radix(session, 16).ok()).map(u64::cast_signed).collect()
 }
 
 #[cfg(test)]
@@ -141,7 +144,7 @@ mod tests {
         assert_eq!(Outer::of("0x1 /a/x\n0x2 /b/x").named("ops:a"), "ops:a<0x2<0x1");
         let deep: String = (0..9).map(|n| format!("0x100000000000000{n} /a/x\n")).collect();
         let name = Outer::of(&deep).named(&"ü".repeat(100));
-        assert!(name.starts_with("ü") && name.ends_with("ü<0x1000000000000008"), "{name}");
+        assert!(name.starts_with("ü") && name.ends_with("ü<0x1000000000000008<0x1000000000000007"), "{name}");
         assert_eq!(name.chars().count(), LONGEST_NAME);
     }
 }
