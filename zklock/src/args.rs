@@ -110,8 +110,9 @@ pub(crate) enum Command {
 /// Runs a command under a lock
 ///
 /// Exits with the status of the command. The command finds its fencing token in ZKLOCK_TOKEN and the path of the
-/// lock in ZKLOCK_PATH. A lock that an outer zklock holds, by ZKLOCK_HELD, is refused. It is run without a shell. All signals that can be caught are forwarded to it; while zklock waits for the lock, SIGHUP, SIGINT,
-/// SIGQUIT and SIGTERM end the wait, and others are ignored.
+/// lock in ZKLOCK_PATH. A lock that an outer zklock holds, by ZKLOCK_HELD, is refused. It is run without a shell. SIGALRM,
+/// SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2 and SIGWINCH are forwarded to it; while zklock waits for the
+/// lock, SIGHUP, SIGINT, SIGQUIT and SIGTERM end the wait, and the others do nothing.
 ///
 /// After a wait of 2s, a line on the terminal says who holds the lock, for how long, and how many wait before this one.
 ///

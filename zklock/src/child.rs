@@ -43,6 +43,9 @@ pub(crate) struct Ended<R> {
     pub(crate) status: ExitStatus,
     /// What was reported while it ran, and was the reason to stop it.
     pub(crate) stopped: Option<R>,
+    /// The signal that asked this process to end while the command was stopped, or so shortly before that the command may
+    /// have been ending by it.
+    pub(crate) told_to_end: Option<i32>,
 }
 
 impl Running {
@@ -77,21 +80,33 @@ impl Running {
         announce: impl FnOnce(&R),
     ) -> Result<Ended<R>, Failure> {
         let mut stop = pin!(stop);
+        let mut last = None;
         let reason = loop {
             tokio::select! {
                 biased;
-                status = self.child.wait() => return Ok(Ended { status: status.map_err(cannot_wait)?, stopped: None }),
+                status = self.child.wait() => {
+                    return Ok(Ended { status: status.map_err(cannot_wait)?, stopped: None, told_to_end: None });
+                }
                 reason = &mut stop => break reason,
-                signal = signals.next() => self.forward(signal),
+                signal = signals.next() => {
+                    self.forward(signal);
+                    last = signal.ends().map(|number| (number, Instant::now())).or(last);
+                }
             }
         };
         announce(&reason);
-        let status = self.stop(signals, grace).await?;
-        Ok(Ended { status, stopped: Some(reason) })
+        let mut told_to_end = last.filter(|(_, at)| at.elapsed() < grace).map(|(number, _)| number);
+        let status = self.stop(signals, grace, &mut told_to_end).await?;
+        Ok(Ended { status, stopped: Some(reason), told_to_end })
     }
 
     /// Has it end: asks it, and after the grace makes it.
-    async fn stop(&mut self, signals: &mut Signals, grace: Duration) -> Result<ExitStatus, Failure> {
+    async fn stop(
+        &mut self,
+        signals: &mut Signals,
+        grace: Duration,
+        told_to_end: &mut Option<i32>,
+    ) -> Result<ExitStatus, Failure> {
         self.send(Signal::TERM);
         // One that is stopped gets nothing else before.
         self.send(Signal::CONT);
@@ -112,7 +127,10 @@ impl Running {
                     self.send(Signal::KILL);
                     is_killed = true;
                 }
-                signal = signals.next() => self.forward(signal),
+                signal = signals.next() => {
+                    self.forward(signal);
+                    *told_to_end = signal.ends().or(*told_to_end);
+                }
             }
         };
         if self.has_own_group && !is_killed {

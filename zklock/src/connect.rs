@@ -97,11 +97,12 @@ impl Connection {
 
     /// Whether the options of the command line ask for encryption.
     pub(crate) fn is_encrypted(&self) -> bool {
-        self.tls_ca.is_some()
+        // An empty variable is as good as none.
+        self.tls_ca.as_ref().is_some_and(|ca| !ca.as_os_str().is_empty())
     }
 
     fn encrypted(&self, builder: ClientBuilder) -> Result<ClientBuilder, Failure> {
-        let Some(ca) = self.tls_ca.clone() else { return Ok(builder) };
+        let Some(ca) = self.tls_ca.clone().filter(|_| self.is_encrypted()) else { return Ok(builder) };
         let certs = match self.certs.get() {
             Some(certs) => certs.clone(),
             None => {

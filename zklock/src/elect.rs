@@ -10,7 +10,7 @@ use crate::args::{Connection, Elect};
 use crate::child::{self, Ended, Held, Running};
 use crate::exit::{Failure, LOST, say};
 use crate::nested::Outer;
-use crate::signals::Signals;
+use crate::signals::{Signals, code_of};
 
 /// What the leadership waits for beyond the grace of the command, which then gets killed.
 const MARGIN: Duration = Duration::from_secs(5);
@@ -35,7 +35,7 @@ async fn lead(client: &Client, args: &Elect, signals: &mut Signals) -> Result<Ex
         let observer = LeaderObserver::new(client, path)?;
         let what = format!("the leadership {path}");
         let participants = signals.unless_told_to_end(&what, observer.participants()).await??;
-        outer.ensure_free(path, &participants, 1)?;
+        outer.ensure_free(path, &participants, 1, false)?;
     }
     let latch = LeaderLatch::start(client, path, options)?;
     loop {
@@ -49,6 +49,9 @@ async fn lead(client: &Client, args: &Elect, signals: &mut Signals) -> Result<Ex
         let leadership = signals.unless_told_to_end(&what, leading).await??;
         let ended = term(client, args, &leadership, &outer, signals).await?;
         if ended.stopped.is_some() {
+            if let Some(number) = ended.told_to_end {
+                return Ok(code_of(number).into());
+            }
             say(&format!("the command was stopped ({}); stands for election again", ended.status));
             continue;
         }

@@ -11,6 +11,8 @@ use tokio::time::sleep;
 use zk_recipes::{Client, Participant};
 
 use crate::exit::{Failure, HELD_OUTSIDE, say};
+use crate::queue::role;
+use crate::recipe::Role;
 
 /// The variable with the sessions and nodes by which this process and those above hold locks, a line each, the outermost
 /// first.
@@ -68,7 +70,7 @@ impl Outer {
         name + &below
     }
 
-    /// Checks that a lock with so many permits can become free while the outer runs go on.
+    /// Checks that a lock with so many permits can become free while the outer runs go on. Readers share it.
     ///
     /// # Errors
     /// They hold all of it.
@@ -76,11 +78,13 @@ impl Outer {
         &self,
         path: &str,
         participants: &[Participant],
-        permits: usize,
+        permits: u32,
+        is_shared: bool,
     ) -> Result<(), Failure> {
-        let held =
-            participants.iter().filter(|one| one.is_holder() && self.holds_by(one.node_path())).count();
-        if held < permits {
+        let holds = |one: &&Participant| one.is_holder() && self.holds_by(one.node_path());
+        let excludes = |one: &&Participant| !is_shared || role(one) != Role::Read.name();
+        let held = participants.iter().filter(holds).filter(excludes).count();
+        if held < permits as usize {
             return Ok(());
         }
         Err(Failure::new(

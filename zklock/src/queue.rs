@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use zk_recipes::shared::SharedCount;
 use zk_recipes::{Client, InterProcessMutex, LeaderObserver, Participant, ReadWriteLock, Semaphore};
 
 use crate::connect::{catch_up, children};
@@ -97,8 +98,11 @@ async fn participants(client: &Client, path: &str, recipe: Recipe) -> Result<Vec
     Ok(match recipe {
         Recipe::Mutex => InterProcessMutex::new(client, path)?.participants().await?,
         Recipe::Latch => LeaderObserver::new(client, path)?.participants().await?,
-        // The number of permits matters to those who acquire some.
-        Recipe::Semaphore => Semaphore::new(client, path, 1)?.participants().await?,
+        // How many permits there are matters to those who acquire some, as this client may do at the same path.
+        Recipe::Semaphore => {
+            let count = SharedCount::new(client, path, 1)?;
+            Semaphore::with_shared_count(client, path, &count)?.participants().await?
+        }
         Recipe::ReadWrite => {
             let lock = ReadWriteLock::new(client, path)?;
             let mut participants = lock.read().participants().await?;

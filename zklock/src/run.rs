@@ -11,8 +11,9 @@ use zk_recipes::{
 
 use crate::args::{Connection, Run, Wanted};
 use crate::child::{self, Held, Running};
-use crate::exit::{Failure, LOST, UNREACHABLE, say};
+use crate::exit::{ABSENT, Failure, LOST, UNREACHABLE, say};
 use crate::nested::Outer;
+use crate::queue::Queue;
 use crate::signals::Signals;
 use crate::waiting;
 
@@ -103,9 +104,14 @@ pub(crate) async fn acquired(
     let acquiring = async {
         // A wait with a limit ends by itself.
         if wanted.timeout.is_none() && !outer.is_none() {
-            // Other readers share the lock.
-            let permits = if wanted.shared { usize::MAX } else { wanted.permits.unwrap_or(1) as usize };
-            outer.ensure_free(path, &lock.participants().await?, permits)?;
+            match Queue::read(client, path).await {
+                Ok(queue) => {
+                    let permits = wanted.permits.unwrap_or(1);
+                    outer.ensure_free(path, &queue.participants, permits, wanted.shared)?;
+                }
+                Err(failure) if failure.code() == ABSENT => {}
+                Err(failure) => return Err(failure),
+            }
         }
         tokio::select! {
             biased;

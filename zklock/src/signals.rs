@@ -2,7 +2,9 @@
 
 use std::io;
 
-use signal_hook::consts::{SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::consts::{
+    SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
+};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -23,6 +25,13 @@ pub(crate) struct Received {
     pub(crate) is_from_terminal: bool,
 }
 
+impl Received {
+    /// Its number, if it asks this process to end.
+    pub(crate) fn ends(self) -> Option<i32> {
+        ENDING.contains(&self.number).then_some(self.number)
+    }
+}
+
 /// From when this is made on, no signal ends this process.
 #[derive(Debug)]
 pub(crate) struct Signals {
@@ -34,10 +43,12 @@ impl Signals {
         let failed = |error: io::Error| Failure::other(format!("cannot listen to signals: {error}"));
         let ignored = ignored();
         let wanted = FORWARDED.iter().filter(|number| !is_in(ignored, **number));
+        // Where this process was started to ignore SIGCHLD, it would not hear how the command ends.
+        let wanted = wanted.chain([&SIGCHLD]);
         let mut signals = SignalsInfo::<WithRawSiginfo>::new(wanted).map_err(failed)?;
         let (sender, received) = unbounded_channel();
         let listener = move || {
-            for signal in signals.forever() {
+            for signal in signals.forever().filter(|signal| signal.si_signo != SIGCHLD) {
                 // On Linux, what processes send has a code of at most zero.
                 let signal = Received { number: signal.si_signo, is_from_terminal: signal.si_code > 0 };
                 // Nobody listens any more while the process ends.
@@ -59,9 +70,8 @@ impl Signals {
     /// Waits for a signal that asks this process to end.
     pub(crate) async fn ending(&mut self) -> i32 {
         loop {
-            let signal = self.next().await;
-            if ENDING.contains(&signal.number) {
-                return signal.number;
+            if let Some(number) = self.next().await.ends() {
+                return number;
             }
         }
     }

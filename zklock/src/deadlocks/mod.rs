@@ -189,7 +189,8 @@ impl Report<'_> {
             })
             .collect();
         text += &table(["SESSION", "STATE", "KIND", "PATH", "AGE", "NODE", "IDENTITY"], &rows);
-        match deadlock.stuck - deadlock.cycle.len() {
+        // The way back may go by nodes of the way there.
+        match deadlock.stuck - deadlock.cycle.iter().collect::<BTreeSet<_>>().len() {
             0 => {}
             others => {
                 text += &format!("{} cannot go on either until it is broken\n", count(others, "participant"))

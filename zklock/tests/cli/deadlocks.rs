@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
 use serde_json::Value;
 use zk_recipes::testing::MemoryServer;
 use zk_recipes::{
@@ -78,6 +79,25 @@ async fn scripts_that_cross_are_found_and_end_by_a_kick() {
     let mut codes = [one.ended().await.code, other.ended().await.code];
     codes.sort();
     assert_eq!(codes, [Some(0), Some(120)]);
+}
+
+/// Who wants another permit while all are held. The way from one holder to the other and back is by the same waiter.
+#[tokio::test]
+async fn scripts_that_want_more_of_the_same_are_found() {
+    let server = MemoryServer::start().unwrap();
+    let wants =
+        "until $ZKLOCK show /p | grep -q '2 holders'; do :; done; exec $ZKLOCK run --permits 2 /p -- true";
+    let scripts = [(); 2].map(|()| nested(&server, &["run", "--permits=2", "/p"], wants));
+    let zookeeper = bystander_of(&server.connect_string()).await;
+    queue_of(&zookeeper, "/p/leases", 2).await;
+    queue_of(&zookeeper, "/p/locks", 2).await;
+    let found = done_at(&server.connect_string(), &["deadlocks", "--confirm-after", "0", "/"]).await;
+    assert_eq!(found.code, Some(FOUND), "{found:?}");
+    assert!(found.output.starts_with("possible deadlock of"), "{found:?}");
+    for script in scripts {
+        script.send(Signal::TERM);
+        script.ended().await;
+    }
 }
 
 #[tokio::test]

@@ -36,3 +36,19 @@ async fn a_leader_works_again_and_again() {
     assert_eq!(ended.code, Some(3), "{ended:?}");
     assert!(children(&zookeeper, "/leaders/a").await.is_empty());
 }
+
+#[tokio::test]
+async fn who_is_told_to_end_while_its_command_is_stopped_stands_no_more() {
+    let server = empty_server().await;
+    // At the second one.
+    let ends = "n=0; trap 'echo TERM; n=$((n+1)); [ $n = 2 ] && exit 3' TERM; echo started; while :; do sleep 0.05; done";
+    let arguments = ["elect", "/leaders/a", "--", "sh", "-c", ends];
+    let mut running = Running::start(zklock(&server.connect_string(), &arguments));
+    running.says("started").await;
+    assert_eq!(done(&server, &["kick", "--yes", "/leaders/a"]).await.code, Some(0));
+    running.says("TERM").await;
+    running.send(Signal::TERM);
+    running.says("TERM").await;
+    let ended = running.ended().await;
+    assert_eq!((ended.code, &*ended.output), (Some(143), ""), "{ended:?}");
+}

@@ -190,6 +190,8 @@ async fn a_lock_that_an_outer_run_holds_is_refused() {
         (&["--namespace", "apps", "run", "/a"], "run /apps/a", 117),
         (&["run", "--permits=1", "/p"], "run --permits=1 /p", 117),
         (&["elect", "/e"], "elect /e", 117),
+        (&["run", "--shared", "/r"], "run --exclusive /r", 117),
+        (&["run", "--exclusive", "/r"], "run --shared /r", 117),
         // The limit ends it.
         (&["run", "/a"], "run --timeout=0 /a", 124),
         // There is room.

@@ -77,7 +77,14 @@ async fn signals_that_were_ignored_stay_ignored() {
     let server = empty_server().await;
     let mut command = tokio::process::Command::new("sh");
     let zklock = env!("CARGO_BIN_EXE_zklock");
-    command.args(["-c", "trap '' HUP; exec \"$@\"", "sh", zklock, "--connect", &server.connect_string()]);
+    command.args([
+        "-c",
+        "trap '' HUP CHLD; exec \"$@\"",
+        "sh",
+        zklock,
+        "--connect",
+        &server.connect_string(),
+    ]);
     command.args(["run", "/locks/a", "--", "sh", "-c", UNTIL_TERM]);
     command.stdin(std::process::Stdio::null()).kill_on_drop(true);
     command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());

@@ -3,7 +3,9 @@
 use zk_recipes::LockOptions;
 
 use crate::live::Shown;
-use crate::support::{acquire_in_task, bystander, connect_many, empty_server, mutex, queue_of, within};
+use crate::support::{
+    acquire_in_task, bystander, connect, connect_many, empty_server, mutex, queue_of, within,
+};
 use crate::zklock::{Running, done};
 
 const WIPED: &str = "\r\u{1b}[K";
@@ -47,6 +49,17 @@ async fn without_a_terminal_it_says_so_only_if_it_is_asked_to() {
     let lines = ended.errors.lines().filter(|line| line.contains("we are next; held for ")).count();
     assert_eq!((ended.code, lines), (Some(7), 1), "{ended:?}");
     assert!(!ended.errors.contains('\u{1b}'), "{ended:?}");
+}
+
+#[tokio::test]
+async fn who_waits_for_a_permit_says_so() {
+    let server = empty_server().await;
+    let client = connect(&server).await;
+    let guard = zk_recipes::Semaphore::new(&client, "/permits", 1).unwrap().acquire().await.unwrap();
+    let waiting = Running::script(&server, &["--verbose", "--permits=1", "/permits"], "exit 7");
+    waiting.complains("waits for /permits: we are next; held for ").await;
+    guard.release().await.unwrap();
+    assert_eq!(waiting.ended().await.code, Some(7));
 }
 
 #[tokio::test]
