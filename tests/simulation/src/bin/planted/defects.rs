@@ -133,13 +133,6 @@ pub(crate) const DEFECTS: &[Defect] = &[
         arguments: LOCKS,
     },
     Defect {
-        name: "old-count-is-believed",
-        file: PERMITS,
-        place: "fn is_up_to_date(self, on: Connection) -> bool {\n        [[self.on == on]]",
-        broken: "{ let _ = on; true }",
-        arguments: LOCKS_OF_THREE,
-    },
-    Defect {
         name: "writer-ahead-does-not-become-a-reader",
         file: CONTENDER,
         place: "[[!may_be_followed]] && foreign == 0",
