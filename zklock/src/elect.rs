@@ -22,7 +22,7 @@ pub(crate) async fn elect(connection: &Connection, args: &Elect) -> Result<ExitC
     connection.say_if_open()?;
     let client = signals.unless_told_to_end(&what, connection.connect()).await??;
     let done = lead(&client, args, &mut signals).await;
-    client.close().await;
+    signals.unless_insisted(client.close()).await;
     done
 }
 

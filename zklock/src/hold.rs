@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt;
 use zk_recipes::Client;
 
 use crate::args::{Connection, Hold};
-use crate::exit::{Failure, LOST, print};
+use crate::exit::{Failure, LOST, UNREACHABLE, print};
 use crate::nested::Outer;
 use crate::run::{Released, acquired, release, with_client};
 use crate::signals::Signals;
@@ -46,10 +46,14 @@ async fn until_ended(
     if let Some(reason) = reason {
         return Err(lost(reason));
     }
-    match release(guard).await {
-        Ok(()) => Ok(ExitCode::SUCCESS),
-        Err(Released::Lost(reason)) => Err(lost(reason)),
-        Err(Released::Unconfirmed(error)) => Err(error.into()),
+    match signals.unless_insisted(release(guard)).await {
+        Some(Ok(())) => Ok(ExitCode::SUCCESS),
+        Some(Err(Released::Lost(reason))) => Err(lost(reason)),
+        Some(Err(Released::Unconfirmed(error))) => Err(error.into()),
+        None => Err(Failure::new(
+            UNREACHABLE,
+            format!("the lock {path} ends with its session: the servers do not answer"),
+        )),
     }
 }
 

@@ -41,8 +41,8 @@ pub(crate) async fn with_client(
         _ => signals.unless_told_to_end(&format!("the lock {path}"), connection.connect()).await??,
     };
     let done = work(&client, &mut signals).await;
-    // Signals are still caught: none of them leaves a node behind.
-    client.close().await;
+    // Signals are still caught: none of them leaves a node behind while the servers answer.
+    signals.unless_insisted(client.close()).await;
     done
 }
 
@@ -73,9 +73,12 @@ async fn under_lock(
     if ended.stopped.is_some() {
         return Err(Failure::new(LOST, format!("the command was stopped ({})", ended.status)));
     }
-    match release(guard).await {
-        Ok(()) => {}
-        Err(Released::Lost(reason)) => {
+    match signals.unless_insisted(release(guard)).await {
+        Some(Ok(())) => {}
+        None => say(
+            "the command has ended, but not the session, with which the lock ends: the servers do not answer",
+        ),
+        Some(Err(Released::Lost(reason))) => {
             return Err(Failure::new(
                 LOST,
                 format!(
@@ -84,7 +87,7 @@ async fn under_lock(
                 ),
             ));
         }
-        Err(Released::Unconfirmed(error)) => {
+        Some(Err(Released::Unconfirmed(error))) => {
             say(&format!("the command has ended, but: {}", zk_recipes::report(&error)))
         }
     }

@@ -1,6 +1,7 @@
 //! The signals that this process gets, with their origin.
 
 use std::io;
+use std::time::Duration;
 
 use signal_hook::consts::{
     SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
@@ -8,6 +9,7 @@ use signal_hook::consts::{
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithRawSiginfo;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+use tokio::time::sleep;
 
 use crate::exit::Failure;
 
@@ -16,6 +18,9 @@ const FORWARDED: [i32; 9] = [SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM,
 
 /// Those that ask a process to end.
 const ENDING: [i32; 4] = [SIGHUP, SIGINT, SIGQUIT, SIGTERM];
+
+/// Servers that answer at all have done so by then.
+const MOMENT: Duration = Duration::from_secs(1);
 
 /// A signal that came.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +41,7 @@ impl Received {
 #[derive(Debug)]
 pub(crate) struct Signals {
     received: UnboundedReceiver<Received>,
+    has_insisted: bool,
 }
 
 impl Signals {
@@ -56,7 +62,7 @@ impl Signals {
             }
         };
         std::thread::Builder::new().name("signals".into()).spawn(listener).map_err(failed)?;
-        Ok(Self { received })
+        Ok(Self { received, has_insisted: false })
     }
 
     pub(crate) async fn next(&mut self) -> Received {
@@ -73,6 +79,23 @@ impl Signals {
             if let Some(number) = self.next().await.ends() {
                 return number;
             }
+        }
+    }
+
+    /// Does what comes last. Once that has taken a moment, a signal that asks this process to end gives up on it, and on what
+    /// follows.
+    pub(crate) async fn unless_insisted<T>(&mut self, last: impl Future<Output = T>) -> Option<T> {
+        let insisted = async {
+            sleep(MOMENT).await;
+            if !self.has_insisted {
+                self.ending().await;
+                self.has_insisted = true;
+            }
+        };
+        tokio::select! {
+            biased;
+            done = last => Some(done),
+            () = insisted => None,
         }
     }
 

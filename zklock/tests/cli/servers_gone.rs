@@ -1,7 +1,9 @@
 //! Servers that go away, and servers that are not there.
 
 use std::net::TcpListener;
+use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use zk_recipes::testing::MemoryServer;
 use zk_recipes::{Client, LeaderLatch, LeaderOptions, zookeeper_client as zk};
 
@@ -60,6 +62,31 @@ async fn a_command_ends_in_time_after_the_servers() {
     assert_eq!(ended.code, Some(120), "{ended:?}");
 }
 
+#[tokio::test]
+async fn who_insists_does_not_wait_for_silent_servers() {
+    let server = empty_server().await;
+    let options = ["--session-timeout=60s", "--connect-timeout=5m", "/locks/a"];
+    let mut running = Running::script(&server, &options, UNTIL_TERM);
+    running.says("started").await;
+    server.pause().unwrap();
+    running.send(Signal::TERM);
+    running.says("TERM").await;
+    let zklock = Pid::from_raw(running.id().try_into().unwrap()).unwrap();
+    let insists = async {
+        loop {
+            tokio::time::sleep(Duration::from_millis(200)).await;
+            // It may just have ended.
+            let _ = kill_process(zklock, Signal::TERM);
+        }
+    };
+    let ended = tokio::select! {
+        ended = running.ended() => ended,
+        never = insists => never,
+    };
+    assert_eq!(ended.code, Some(3), "{ended:?}");
+    assert!(ended.errors.contains("the servers do not answer"), "{ended:?}");
+}
+
 /// It has done its work under the lock.
 #[tokio::test]
 async fn a_command_that_ends_while_the_servers_are_gone_keeps_its_status() {
@@ -68,7 +95,7 @@ async fn a_command_that_ends_while_the_servers_are_gone_keeps_its_status() {
     let mut running = Running::script(&server, &options, UNTIL_TERM);
     running.says("started").await;
     server.kill().await.unwrap();
-    running.send(rustix::process::Signal::TERM);
+    running.send(Signal::TERM);
     running.says("TERM").await;
     let ended = running.ended().await;
     assert_eq!(ended.code, Some(3), "{ended:?}");
