@@ -3,11 +3,9 @@
 use std::convert::Infallible;
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use zk_recipes::zookeeper_client::TlsDynamicCerts;
 
 use crate::exit::{BUSY, TABLE};
 use crate::time::parse_duration;
@@ -56,7 +54,7 @@ pub(crate) struct Connection {
     /// A file with user:password for digest authentication; by default, what is in ZKLOCK_AUTH
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) auth_file: Option<PathBuf>,
-    /// Uses them for SASL with DIGEST-MD5, in place of digest authentication
+    /// Uses these credentials for SASL with DIGEST-MD5, in place of digest authentication
     #[arg(long, global = true)]
     pub(crate) sasl: bool,
     /// Encrypts, and trusts the certificates in this PEM file only
@@ -75,9 +73,6 @@ pub(crate) struct Connection {
         hide_env_values = true
     )]
     pub(crate) tls_key: Option<PathBuf>,
-    /// What is in these files.
-    #[arg(skip)]
-    pub(crate) certs: OnceLock<TlsDynamicCerts>,
     /// Only clients with the same authentication may use the nodes that are created
     #[arg(long, global = true)]
     pub(crate) creator_only: bool,
@@ -362,7 +357,7 @@ pub(crate) enum Shell {
 #[derive(Debug, Args)]
 #[command(override_usage = "zklock ask [OPTIONS] <PATH>")]
 pub(crate) struct Ask {
-    /// Also those that tell by their name, which the request overwrites, that they may never answer
+    /// Also holders that are not of this library: the request overwrites their names, and they may never answer
     #[arg(long)]
     pub(crate) force: bool,
     /// The path of a lock, semaphore or election

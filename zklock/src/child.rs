@@ -25,8 +25,8 @@ const LOOK: Duration = Duration::from_millis(20);
 pub(crate) struct Held<'a> {
     pub(crate) path: &'a str,
     pub(crate) token: i64,
-    /// The nodes by which it and those around it are held.
-    pub(crate) nodes: String,
+    /// How it and those around it are held: the lines of [`HELD`].
+    pub(crate) held: String,
 }
 
 /// A running command.
@@ -56,7 +56,7 @@ impl Running {
         let has_own_group = !has_terminal();
         let mut command = Command::new(program);
         command.args(arguments).env("ZKLOCK_PATH", held.path).env("ZKLOCK_TOKEN", held.token.to_string());
-        command.env(HELD, &held.nodes);
+        command.env(HELD, &held.held);
         // It is this program's.
         command.env_remove(AUTH);
         if has_own_group {

@@ -103,14 +103,8 @@ impl Connection {
 
     fn encrypted(&self, builder: ClientBuilder) -> Result<ClientBuilder, Failure> {
         let Some(ca) = self.tls_ca.clone().filter(|_| self.is_encrypted()) else { return Ok(builder) };
-        let certs = match self.certs.get() {
-            Some(certs) => certs.clone(),
-            None => {
-                let identity = self.tls_cert.clone().zip(self.tls_key.clone()).map(<[_; 2]>::from);
-                let certs = Files { ca, identity }.follow()?;
-                self.certs.get_or_init(|| certs).clone()
-            }
-        };
+        let identity = self.tls_cert.clone().zip(self.tls_key.clone()).map(<[_; 2]>::from);
+        let certs = Files { ca, identity }.follow()?;
         Ok(builder.tls(zk::TlsOptions::new().with_certs(certs)))
     }
 

@@ -78,8 +78,8 @@ async fn term(
     signals: &mut Signals,
 ) -> Result<Ended<()>, Failure> {
     let path = &args.supervised.path;
-    let nodes = outer.and(client, leadership.node_path());
-    let held = Held { path, token: leadership.fencing_token(), nodes };
+    let held = outer.and(client, leadership.node_path());
+    let held = Held { path, token: leadership.fencing_token(), held };
     let running = Running::start(&args.supervised.command(), &held)?;
     let (running_until, ends) = oneshot::channel::<()>();
     // While this runs, a resignation waits. It is not the command itself, which must not be dropped but stopped.

@@ -31,11 +31,17 @@ impl Queue {
     /// # Errors
     /// There is no such path, besides those of every request.
     pub(crate) async fn read(client: &Client, path: &str) -> Result<Self, Failure> {
+        match Self::find(client, path).await? {
+            Some(queue) => Ok(queue),
+            None => Err(absent(InterProcessMutex::new(client, path)?.path())),
+        }
+    }
+
+    /// Reads it; `None` if there is no such path.
+    pub(crate) async fn find(client: &Client, path: &str) -> Result<Option<Self>, Failure> {
         let full_path = InterProcessMutex::new(client, path)?.path().to_owned();
         catch_up(client).await?;
-        let Some(children) = children(client, &full_path).await? else {
-            return Err(absent(&full_path));
-        };
+        let Some(children) = children(client, &full_path).await? else { return Ok(None) };
         let recipe = recipe_of(client, &full_path, &children).await?;
         let participants = match recipe {
             None => Vec::new(),
@@ -45,7 +51,7 @@ impl Queue {
             Some(Recipe::Semaphore) => 0,
             _ => children.iter().filter(|name| recipe::participant(name).is_none()).count(),
         };
-        Ok(Self { path: path.to_owned(), full_path, recipe, participants, others })
+        Ok(Some(Self { path: path.to_owned(), full_path, recipe, participants, others }))
     }
 
     /// That of a path that does not exist.

@@ -11,7 +11,7 @@ use zk_recipes::{
 
 use crate::args::{Connection, Run, Wanted};
 use crate::child::{self, Held, Running};
-use crate::exit::{ABSENT, Failure, LOST, UNREACHABLE, say};
+use crate::exit::{Failure, LOST, UNREACHABLE, say};
 use crate::nested::Outer;
 use crate::queue::Queue;
 use crate::signals::Signals;
@@ -55,7 +55,7 @@ async fn under_lock(
     let path = &args.supervised.path;
     let outer = Outer::read();
     let guard = acquired(client, &args.wanted, path, &outer, patience, signals).await?;
-    let held = Held { path, token: guard.fencing_token(), nodes: outer.and(client, guard.node_path()) };
+    let held = Held { path, token: guard.fencing_token(), held: outer.and(client, guard.node_path()) };
     let running = Running::start(&args.supervised.command(), &held);
     let running = match running {
         Ok(running) => running,
@@ -106,15 +106,12 @@ pub(crate) async fn acquired(
     let lock = lock(client, wanted, path)?;
     let acquiring = async {
         // A wait with a limit ends by itself.
-        if wanted.timeout.is_none() && !outer.is_none() {
-            match Queue::read(client, path).await {
-                Ok(queue) => {
-                    let permits = wanted.permits.unwrap_or(1);
-                    outer.ensure_free(path, &queue.participants, permits, wanted.shared)?;
-                }
-                Err(failure) if failure.code() == ABSENT => {}
-                Err(failure) => return Err(failure),
-            }
+        if wanted.timeout.is_none()
+            && !outer.is_none()
+            && let Some(queue) = Queue::find(client, path).await?
+        {
+            let permits = wanted.permits.unwrap_or(1);
+            outer.ensure_free(path, &queue.participants, permits, wanted.shared)?;
         }
         tokio::select! {
             biased;

@@ -11,7 +11,7 @@ use crate::exit::{Failure, say};
 const LOOK: Duration = Duration::from_secs(10);
 
 /// PEM files.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Files {
     pub(crate) ca: PathBuf,
     /// A certificate and its key, in one file or in two.
@@ -27,10 +27,10 @@ struct Texts {
 
 impl Files {
     /// The certificates, which are those of the files from then on: each connection takes what is there when it is made.
-    pub(crate) fn follow(&self) -> Result<TlsDynamicCerts, Failure> {
+    pub(crate) fn follow(self) -> Result<TlsDynamicCerts, Failure> {
         let texts = self.read()?;
         let certs = TlsDynamicCerts::new(self.parse(&texts)?);
-        tokio::spawn(renew(self.clone(), texts, certs.clone()));
+        tokio::spawn(renew(self, texts, certs.clone()));
         Ok(certs)
     }
 

@@ -325,8 +325,8 @@ impl ClientBuilder {
     /// Encrypts the connections to all servers. A host given as `tcp://host:port` is then rejected, so that nothing
     /// is sent in the clear.
     ///
-    /// Each connection uses the certificates that are there when it is made. Those that expire while the program runs are
-    /// replaced before, whatever is held meanwhile:
+    /// Each connection uses the certificates that are there when it is made. Replace those that would expire while the
+    /// program runs; what is held stays held:
     ///
     /// ```no_run
     /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use zk_recipes::{Client, Participant};
 
 use crate::args::{Connection, Deadlocks};
-use crate::exit::{ABSENT, DEADLOCK, Failure, print};
+use crate::exit::{DEADLOCK, Failure, print};
 use crate::json;
 use crate::nested::outer_sessions;
 use crate::queue::{Queue, identity, printable, role, state};
@@ -78,12 +78,8 @@ async fn read(client: &Client, args: &Deadlocks) -> Result<(Vec<Tree>, Vec<Queue
     let paths: Vec<&str> = waited_for.map(|place| &*place.path).collect();
     let mut queues = Vec::with_capacity(paths.len());
     for paths in paths.chunks(AT_ONCE) {
-        for read in join_all(paths.iter().map(|path| Queue::read(client, path))).await {
-            match read {
-                Ok(queue) => queues.push(queue),
-                Err(failure) if failure.code() == ABSENT => {}
-                Err(failure) => return Err(failure),
-            }
+        for found in join_all(paths.iter().map(|path| Queue::find(client, path))).await {
+            queues.extend(found?);
         }
     }
     Ok((trees, queues))

@@ -4,7 +4,7 @@ use serde_json::json;
 use zk_recipes::Client;
 
 use super::view::View;
-use crate::exit::{ABSENT, Failure};
+use crate::exit::Failure;
 use crate::json;
 use crate::queue::{Queue, identity, printable, role, state};
 use crate::table::count;
@@ -14,12 +14,11 @@ use crate::time;
 const FOR_EACH_INTERVAL: usize = 500;
 
 pub(super) async fn read(client: &Client, path: &str) -> Result<View, Failure> {
-    match Queue::read(client, path).await {
-        Ok(queue) => Ok(view(&queue, true)),
+    Ok(match Queue::find(client, path).await? {
+        Some(queue) => view(&queue, true),
         // It may come yet.
-        Err(failure) if failure.code() == ABSENT => Ok(view(&Queue::none(path), false)),
-        Err(failure) => Err(failure),
-    }
+        None => view(&Queue::none(path), false),
+    })
 }
 
 fn view(queue: &Queue, exists: bool) -> View {
