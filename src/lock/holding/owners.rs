@@ -163,7 +163,8 @@ impl Waiting {
         loop {
             // Registered before the check, so that no notification is missed.
             let holds = self.holds.notified();
-            let entered = enter().await?;
+            // Boxed, so that waiters do not carry its size.
+            let entered = Box::pin(enter()).await?;
             if entered.is_some() {
                 return Ok(entered);
             }

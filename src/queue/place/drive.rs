@@ -15,20 +15,20 @@ impl Place {
                 // What was sent has been answered by now. Nothing more is sent for a caller that has gone.
                 return Ok(());
             }
+            // What makes requests is boxed, so that waiters do not carry its size.
             let outcome = match &action {
                 Action::Requeue | Action::Create if !self.returns => return Ok(()),
                 Action::Requeue => {
-                    self.forget_node().await?;
+                    Box::pin(self.forget_node()).await?;
                     Ok(Event::Start)
                 }
-                Action::Create => self.create().await,
-                Action::MakeParents => self.make_parents().await,
-                // Boxed, because it is rare.
+                Action::Create => Box::pin(self.create()).await,
+                Action::MakeParents => Box::pin(self.make_parents()).await,
                 Action::Settle => Box::pin(self.settle()).await,
-                Action::List => self.list(!self.is_valid()).await,
-                Action::WatchAndList(next) => self.watch_and_list(next).await,
-                Action::Date(undated) => self.date(undated).await,
-                Action::Watch { own, blocker } => self.watch(*own, blocker.as_deref()).await,
+                Action::List => Box::pin(self.list(!self.is_valid())).await,
+                Action::WatchAndList(next) => Box::pin(self.watch_and_list(next)).await,
+                Action::Date(undated) => Box::pin(self.date(undated)).await,
+                Action::Watch { own, blocker } => Box::pin(self.watch(*own, blocker.as_deref())).await,
                 Action::Await => {
                     is_confirmed = false;
                     Ok(self.woken().await)
@@ -49,7 +49,7 @@ impl Place {
                 // Do not trust a grant of a session that may have expired meanwhile. And if nothing was requested during
                 // the wait, or after an outage, the lock would be suspect, or lost, soon after the grant.
                 Action::Report if self.is_granted() && !self.is_to_be_believed(is_confirmed) => {
-                    let listed = self.list(true).await;
+                    let listed = Box::pin(self.list(true)).await;
                     is_confirmed |= listed.is_ok();
                     listed
                 }
@@ -63,7 +63,7 @@ impl Place {
                 Ok(event) => event,
                 Err(error) if error.ends_session() => Event::SessionOver,
                 Err(error) => {
-                    self.pause_after(error).await?;
+                    Box::pin(self.pause_after(error)).await?;
                     continue;
                 }
             };

@@ -212,8 +212,9 @@ impl Place {
         let session = self.local.session();
         let name = self.node_name().filter(|_| self.positions.is_some()).map(str::to_owned);
         let following = name.as_deref().zip(self.positions.as_ref());
-        let following =
-            following.map(|(own, positions)| position::follow(&self.internals, &self.local, own, positions));
+        // Boxed, because it is rare.
+        let following = following
+            .map(|(own, positions)| Box::pin(position::follow(&self.internals, &self.local, own, positions)));
         let own = self.node.as_mut().and_then(EphemeralNode::watcher).map(Watcher::changed);
         let blocker = self.blocker.as_mut().map(BlockerWatch::changed);
         tokio::select! {
