@@ -7,8 +7,9 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use futures_executor::block_on;
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::runtime::{Builder, Runtime};
-use zk_recipes::testing::{FaultProxy, Traffic};
+use zk_recipes::testing::{FaultProxy, MemoryServer, Traffic};
 use zk_recipes::{
     Client, CloseMode, Error, InterProcessLock, InterProcessMutex, LeaderLatch, LeaderOptions,
     LeaderSelector, LeaderState, LossReason, MultiLock, Owner, Semaphore,
@@ -65,6 +66,26 @@ fn a_caller_needs_no_runtime() {
         assert_eq!(mutex.acquire().await.unwrap_err(), Error::Closed);
     });
     assert!(elsewhere.block_on(ephemerals_below(&zookeeper, "/locks")).is_empty());
+}
+
+/// The process has no files left when it makes its first client, and has some later.
+#[cfg(target_os = "linux")]
+#[test]
+fn clients_outlast_a_lack_of_files() {
+    if !is_alone("clients_outlast_a_lack_of_files") {
+        return;
+    }
+    let server = MemoryServer::start().unwrap();
+    let limit = getrlimit(Resource::Nofile);
+    for spare in 0..10 {
+        let used = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+        setrlimit(Resource::Nofile, Rlimit { current: Some(used + spare), ..limit }).unwrap();
+        let builder = Client::builder().connection_timeout(Duration::from_millis(100));
+        let tried = block_on(builder.connect(&server.connect_string()));
+        setrlimit(Resource::Nofile, limit).unwrap();
+        drop(tried);
+    }
+    block_on(Client::connect(&server.connect_string())).unwrap();
 }
 
 #[test]

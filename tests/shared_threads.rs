@@ -4,7 +4,7 @@ mod support;
 
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use futures_executor::block_on;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use zk_recipes::atomic::{CachedAtomicLong, DistributedAtomicLong};
-use zk_recipes::cache::{Cache, CacheOptions};
+use zk_recipes::cache::{Cache, CacheOptions, Changes};
 use zk_recipes::testing::FaultProxy;
 use zk_recipes::{Client, ConnectionState, Error, Locks, Owner, blocking, operate};
 
@@ -203,6 +203,38 @@ fn a_waker_that_looks_at_its_cache_blocks_nobody() {
     proxy.cut();
     looked();
     assert!(elsewhere.block_on(within(mutex(&other).acquire())).is_ok());
+}
+
+/// Looks where it is woken whether a cache that is current has its first change, and whether those who wait for it are told.
+struct LooksWhenCurrent(Cache, Mutex<Changes>, Mutex<Option<(bool, bool)>>);
+
+impl Wake for LooksWhenCurrent {
+    fn wake(self: Arc<Self>) {
+        if self.0.state().is_current() {
+            let is_told = self.0.wait_current().now_or_never().is_some();
+            let has_change = self.1.lock().unwrap().try_next().is_some();
+            self.2.lock().unwrap().get_or_insert((has_change, is_told));
+        }
+    }
+}
+
+#[test]
+fn a_waker_that_finds_a_cache_current_finds_its_first_change() {
+    let (elsewhere, server) = server_elsewhere();
+    let client = block_on(connect(&server));
+    // Some may be current before they are followed.
+    let found = (0..100).find_map(|number| {
+        let cache = Cache::start(&client, &format!("/{number}"), CacheOptions::tree()).unwrap();
+        let looks = Arc::new(LooksWhenCurrent(cache.clone(), Mutex::new(cache.changes()), Mutex::default()));
+        let waker = Waker::from(looks.clone());
+        let mut states = cache.watch_state();
+        assert!(block_on(states.changed()).is_some());
+        let mut changed = pin!(states.changed());
+        let _ = changed.as_mut().poll(&mut Context::from_waker(&waker));
+        elsewhere.block_on(within(cache.wait_current())).unwrap();
+        *looks.2.lock().unwrap()
+    });
+    assert_eq!(found, Some((true, true)));
 }
 
 /// Counts how often it is woken.

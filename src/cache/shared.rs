@@ -145,16 +145,19 @@ impl Shared {
             self.meters.resyncs();
         }
         tracing::debug!(before = ?self.state(), has_loaded, ?end, "the state of a cache has changed");
+        // All of it is there before anyone is told of a part.
+        self.news.send_if_modified(|news| {
+            news.has_loaded |= has_loaded;
+            news.end = news.end.take().or(end);
+            false
+        });
         // Not under the lock: a waker of a user may ask for it.
         let watched = self.watched.lock().clone();
         if let Some(watched) = watched {
             watched.show(state);
         }
         // Those who wait are told last, and find the state.
-        self.news.send_modify(|news| {
-            news.has_loaded |= has_loaded;
-            news.end = news.end.take().or(end);
-        });
+        self.news.send_modify(|_| {});
         if is_over {
             self.end();
         }

@@ -1,10 +1,13 @@
 //! The runtime of a client's session and of all its background work.
 
 use std::io;
+use std::panic::catch_unwind;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::thread::{self, ThreadId};
+use std::time::Duration;
 
+use async_io::Timer;
 use futures_util::future::{AbortHandle, Abortable};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -55,7 +58,7 @@ impl Home {
     /// else. The first client starts them.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the system cannot start a thread.
+    /// [`Error::InvalidArgument`] if the system cannot start a thread, or has no files left.
     pub(crate) fn shared() -> Result<Self> {
         let mut shared = SHARED.lock();
         if let Some(home) = &*shared {
@@ -71,6 +74,10 @@ impl Home {
     }
 
     fn start() -> io::Result<Self> {
+        // What waits for sockets is made by the first who needs it, and panics where that is not possible: not in the
+        // thread.
+        catch_unwind(|| async_io::block_on(Timer::after(Duration::ZERO)))
+            .map_err(|_| io::Error::other("no file is left to wait for sockets"))?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
         let thread = thread::Builder::new().name("zk-recipes".into());
