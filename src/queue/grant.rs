@@ -1,7 +1,7 @@
 //! What a granted place in a queue leaves to the holder.
 
 use super::pure::passing::PassOn;
-use super::shared_local_queue::{LeaseSlot, LocalSlot};
+use super::shared_local_queue::LocalSlot;
 use crate::client::{DeleteTogether, EphemeralNode, Failures};
 use crate::error::Result;
 
@@ -10,18 +10,10 @@ use crate::error::Result;
 pub(crate) struct Grant {
     // Dropped in this order: a waiter that is woken finds the node gone.
     pub(crate) node: EphemeralNode,
-    pub(crate) slot: Option<Slot>,
+    /// Its place in the local queue. Dropping it records that the node is being deleted.
+    pub(crate) slot: Option<LocalSlot>,
     /// The transaction that created the node. For a downgraded reader, the one that created the writer's node.
     pub(crate) czxid: i64,
-}
-
-/// What a holder has in the local queue. Dropping it records that the node is being deleted.
-#[derive(Debug)]
-pub(crate) enum Slot {
-    /// The node is in the queue itself.
-    Queue(#[expect(dead_code, reason = "dropped")] LocalSlot),
-    /// The node is a lease behind the queue.
-    Lease(#[expect(dead_code, reason = "dropped")] LeaseSlot),
 }
 
 impl Grant {

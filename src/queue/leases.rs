@@ -3,18 +3,20 @@
 use std::pin::pin;
 use std::sync::Arc;
 
-use futures_util::future::{OptionFuture, join, join3};
+use futures_util::future::{OptionFuture, join, join3, join4};
 use zookeeper_client as zk;
 
 use super::admission::OnTheWay;
 use super::caller::Caller;
 use super::fixed_limit::FixedLimit;
 use super::internals::LockInternals;
+use super::prefetch::Prefetching;
 use super::pure::connection::Connection;
+use super::pure::local_queue::Moment;
 use super::pure::name::{GATE_CHILD, Kind, LEASES, LEASES_CHILD, MUTEX};
 use super::pure::permits::{self, Count};
 use super::seat::Seat;
-use super::shared_local_queue::Guess;
+use super::shared_local_queue::{Guess, SharedLocalQueue};
 use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, Guard, NodeForm, Session, Watcher};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
@@ -47,6 +49,8 @@ pub(super) struct Entered {
     pub(super) seat: Seat,
     /// The count that was made right behind the create, if its reply came.
     pub(super) count: Option<Count>,
+    /// When they were created.
+    pub(super) at: Option<Moment>,
 }
 
 /// Makes one attempt to delete nodes of this session that may have been created.
@@ -122,18 +126,22 @@ impl Leases {
         on_the_way: OnTheWay,
     ) -> Result<Entered> {
         let session = self.client().session_under_policy().await?;
-        if let Some(guess) = self.gate.local_queue(&session).guess(wanted)
+        let own = self.leases.local_queue(&session).with(|local, _| local.members());
+        if let Some(guess) = self.gate.local_queue(&session).guess(wanted, own)
             && let Some(entered) =
                 self.enter_with_leases(session, guess, &form, lease, wanted, &caller).await?
         {
             return Ok(entered);
         }
         let (seat, count) = self.enter_gate(form, caller, on_the_way).await?;
-        Ok(Entered { leases: Vec::new(), seat, count })
+        Ok(Entered { leases: Vec::new(), seat, count, at: None })
     }
 
     /// Enters the queue at the gate, and creates the leases, in one transaction that fails if the gate is not as
     /// guessed. Returns `None` if nothing was created, or nothing of it is left.
+    ///
+    /// The leases are counted by a list that is sent behind it; or, if they are known to be of this session alone, by the
+    /// numbers that they get.
     async fn enter_with_leases(
         &self,
         session: Arc<Session>,
@@ -186,12 +194,62 @@ impl Leases {
                 // Only the servers are waited for.
                 caller.takes();
             }
-            Ok(Some(Entered { leases, seat, count: None }))
+            Ok(Some((leases, seat)))
         };
-        // `join` polls in this order, and the first poll sends: the leases are counted when ours are among them.
-        let (entered, seen) = join(enter, self.look(&session, false)).await;
-        let count = seen.ok().map(|(leases, limit, _)| Count { leases, limit, asked_on, synced: false });
-        Ok(entered?.map(|entered| Entered { count, ..entered }))
+        let local = self.leases.local_queue(&session);
+        let along = Prefetching::of(&self.leases, &local);
+        // `join4` polls in this order, and the first poll sends: the leases are counted when ours are among them.
+        let asked = join4(along.watch_parent(), enter, along.list(), self.read_limit(&session, false));
+        let (watched, entered, listed, limit) = asked.await;
+        let Some((leases, seat)) = entered? else { return Ok(None) };
+        let (listed, at) = along.learn(watched, listed);
+        let counted = self.counted(&local, &leases, listed, at)?;
+        let count = counted.zip(limit.ok()).map(|(leases, (limit, _))| Count {
+            leases,
+            limit,
+            asked_on,
+            synced: false,
+        });
+        Ok(Some(Entered { leases, seat, count, at: Some(at) }))
+    }
+
+    /// Returns how many leases there are, right after some of ours were created: by a list, or by their numbers.
+    fn counted(
+        &self,
+        local: &SharedLocalQueue,
+        ours: &[EphemeralNode],
+        listed: Option<Vec<String>>,
+        at: Moment,
+    ) -> Result<Option<usize>> {
+        let Some(children) = listed else {
+            let own = local.with(|local, _| local.members());
+            return Ok(self.are_all(local, ours).then_some(own + ours.len()));
+        };
+        self.leases.ensure_own_is_first(&children)?;
+        let queue = self.leases.among(children);
+        let counted = queue.len();
+        // Past the last number, they have no order that is known.
+        if let Ok(queue) = queue.in_order()
+            && let Some(first) = ours.first().and_then(EphemeralNode::name)
+            && let Some(place) = queue.iter().position(|queued| queued.name == first)
+        {
+            local.with(|local, _| {
+                local.look(&queue, place, at);
+                local.entered(!queue[..place].iter().all(|before| local.has(before)));
+            });
+        }
+        Ok(Some(counted))
+    }
+
+    /// Whether the number of the first of these leases of ours shows that there are no leases but those of this session. If
+    /// not, the next try lists them.
+    pub(super) fn are_all(&self, local: &SharedLocalQueue, ours: &[EphemeralNode]) -> bool {
+        let first = ours.first().and_then(EphemeralNode::name).and_then(|name| self.leases.read(name));
+        local.with(|local, now| {
+            let are_all = first.is_some_and(|first| local.is_next(first.sequence, now));
+            local.entered(!are_all);
+            are_all
+        })
     }
 
     /// Enters the queue at the gate. Returns the place, and the leases as counted right behind the create.

@@ -26,7 +26,7 @@ pub(crate) use self::downgrade::{Downgrade, downgrade};
 pub(crate) use self::fixed_limit::FixedLimit;
 #[cfg(test)]
 pub(crate) use self::fixed_limit::tests::known_paths as known_limits;
-pub(crate) use self::grant::{Grant, Slot};
+pub(crate) use self::grant::Grant;
 pub(crate) use self::internals::LockInternals;
 #[cfg(test)]
 pub(crate) use self::internals::tests::known_paths as known_queues;

@@ -7,12 +7,13 @@ use zookeeper_client as zk;
 
 use super::admission::Pass;
 use super::caller::Caller;
-use super::grant::{Grant, Slot};
+use super::grant::Grant;
 use super::leases::{Entered, Leases, undo};
 use super::losses::Losses;
 use super::place::Place;
 use super::pure::connection::Connection;
 use super::pure::contender::WatchState;
+use super::pure::local_queue::Moment;
 use super::pure::name::Kind;
 use super::pure::permits::{Action, Count, Event, PermitContender};
 use super::seat::Seat;
@@ -30,6 +31,8 @@ pub(crate) struct PermitWaiter {
     /// Leases that may have been created. Dropped before the seat, so that the next contender at the gate does not
     /// count them.
     in_doubt: Vec<EphemeralNode>,
+    /// When they were created, if they have been.
+    at: Option<Moment>,
     /// Why it is not known whether they have been.
     unknown: Option<Error>,
     /// Dropped before the seat as well.
@@ -59,7 +62,7 @@ impl PermitWaiter {
     ) -> Result<Self> {
         leases.leases().ensure_recipe()?;
         let form = leases.gate().form(Kind::Exclusive, None);
-        let Entered { leases: in_doubt, seat, count } =
+        let Entered { leases: in_doubt, seat, count, at } =
             match Seat::pass(leases.gate(), &form, &caller).await? {
                 // It may be waiting at the gate. To await that is the caller's business, who can be told of a deadlock.
                 Pass::TakeOver(seat) => {
@@ -69,7 +72,7 @@ impl PermitWaiter {
                     {
                         leases.ensure_no_other_recipe(session).await?;
                     }
-                    Entered { leases: Vec::new(), seat, count: None }
+                    Entered { leases: Vec::new(), seat, count: None, at: None }
                 }
                 Pass::Enter(on_the_way) => {
                     let lease = leases.leases().form(Kind::Shared, data.clone());
@@ -90,6 +93,7 @@ impl PermitWaiter {
             data,
             caller,
             in_doubt,
+            at,
             unknown: None,
             taken: None,
             seat,
@@ -269,9 +273,11 @@ impl PermitWaiter {
         let node = |_| EphemeralNode::new(leases.client(), session.clone(), leases.path(), form.clone());
         let nodes = (0..self.wanted).map(node).collect();
         let guard = Some(Guard::Exists(gate));
+        self.at = Some(leases.local_queue(&session).moment());
         let (nodes, created) = EphemeralNode::create_together(leases.client(), nodes, &session, guard).await;
         match created {
             Ok(CreateOutcome::Created) => {
+                self.leases.are_all(&leases.local_queue(&session), &nodes);
                 let leases = count.leases + nodes.len();
                 self.in_doubt = nodes;
                 self.keep(Count { leases, ..count }).await
@@ -304,11 +310,18 @@ impl PermitWaiter {
         if session.is_over() {
             return Err(self.leases.leases().error("create leases in", zk::Error::SessionExpired));
         }
-        let slot = self.seat.place().and_then(Place::slot);
-        let slots = slot.map(|slot| slot.takes(self.wanted, count.leases, count.limit));
-        let mut slots = slots.into_iter().flatten().map(Slot::Lease);
-        let grant = |node: EphemeralNode| Some(Grant { czxid: node.czxid()?, slot: slots.next(), node });
+        let queue = self.leases.leases();
+        let local = queue.local_queue(&session);
+        let grant = |node: EphemeralNode| {
+            // Never notified: a lease waits for no one.
+            let slot = local.arrive(&queue.read(node.name()?)?, self.at, &Arc::default());
+            Some(Grant { czxid: node.czxid()?, slot: Some(slot), node })
+        };
         self.taken = nodes.into_iter().map(grant).collect();
+        if let Some(gate) = self.seat.place().and_then(Place::slot) {
+            let own = local.with(|local, _| local.members());
+            gate.takes(count.leases.saturating_sub(own), count.limit);
+        }
         self.failures.reset();
         Ok(Event::Taken)
     }

@@ -39,14 +39,6 @@ pub(crate) struct LocalSlot {
     rank: Rank,
 }
 
-/// A lease behind the gate of a semaphore. Dropping it records that the delete of the lease was sent.
-#[derive(Debug)]
-pub(crate) struct LeaseSlot {
-    local: Arc<SharedLocalQueue>,
-    /// The gate as the contender left it that took the lease.
-    gate: Vacancy,
-}
-
 /// What is expected of a create at the gate of a semaphore.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Guess {
@@ -100,11 +92,11 @@ impl SharedLocalQueue {
         self.lists.clone()
     }
 
-    /// Whether to take permits along with the create at the gate. See [`Stock::guess`].
-    pub(crate) fn guess(&self, wanted: u32) -> Option<Guess> {
+    /// Whether to take permits along with the create at the gate, beside `own` leases of the session. See [`Stock::guess`].
+    pub(crate) fn guess(&self, wanted: u32, own: usize) -> Option<Guess> {
         self.with_stock(|local, stock, now| {
             let vacancy = local.vacancy(now);
-            Some(Guess { number: stock.guess(vacancy, wanted)?, vacancy, at: local.moment(now) })
+            Some(Guess { number: stock.guess(vacancy, wanted, own)?, vacancy, at: local.moment(now) })
         })
     }
 
@@ -193,15 +185,11 @@ impl SharedLocalQueue {
 }
 
 impl LocalSlot {
-    /// Records that this contender at the gate of a semaphore has taken that many permits, and how many leases there are
-    /// now. Returns a slot for each of its leases.
-    pub(crate) fn takes(&self, permits: u32, leases: usize, limit: Limit) -> Vec<LeaseSlot> {
-        let gate = self.local.with_stock(|local, stock, now| {
-            let gate = local.vacancy_behind(self.rank, now);
-            stock.taken(gate, leases, limit);
-            gate
+    /// Records that this contender at the gate of a semaphore has taken its permits, and how many leases others have.
+    pub(crate) fn takes(&self, others: usize, limit: Limit) {
+        self.local.with_stock(|local, stock, now| {
+            stock.taken(local.vacancy_behind(self.rank, now), others, limit);
         });
-        (0..permits).map(|_| LeaseSlot { local: self.local.clone(), gate }).collect()
     }
 
     pub(crate) fn rank(&self) -> Rank {
@@ -212,13 +200,6 @@ impl LocalSlot {
     /// removed it.
     pub(crate) fn is_in_local_queue(&self) -> bool {
         self.local.state.lock().local.is_member(self.rank)
-    }
-}
-
-impl Drop for LeaseSlot {
-    fn drop(&mut self) {
-        // The parent watch is not checked, as when a contender leaves.
-        self.local.state.lock().stock.given_back(self.gate);
     }
 }
 

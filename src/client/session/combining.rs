@@ -28,9 +28,9 @@ const FEW: usize = 4;
 const TRANSACTIONS: usize = 2;
 /// How long a write waits at most.
 const LONGEST: Duration = Duration::from_millis(1);
-/// How many writes a transaction has at most, and how many bytes.
+/// How many writes a transaction has at most, and how many bytes: servers may be set to take fewer of these than by default.
 const MOST: usize = 128;
-const MOST_BYTES: usize = 64 * 1024;
+const MOST_BYTES: usize = 8 * 1024;
 
 /// The reply to one of the writes: what it has created, if it creates.
 type Reply = Result<Option<Created>, zk::Error>;

@@ -26,7 +26,7 @@ use crate::lock::operating::participant::{self, Participant};
 use crate::lock::options::LockOptions;
 use crate::lock::owner::Owner;
 use crate::meters::{LockMeters, WaitMeter};
-use crate::queue::{Caller, Downgrade, Grant, Kind, LockInternals, Names, Seat, Slot, downgrade};
+use crate::queue::{Caller, Downgrade, Grant, Kind, LockInternals, Names, Seat, downgrade};
 
 /// One side of a lock: the exclusive one or the shared one.
 #[derive(Clone, Debug)]
@@ -215,7 +215,7 @@ impl Reentrant {
         match downgrade(&self.internals, writer.session(), writer.path(), form).await? {
             // Keeps the token of the writer, which is smaller than that of every later writer.
             Downgrade::Reads(node, slot) => {
-                let grant = Grant { slot: Some(Slot::Queue(slot)), node, czxid: writer.token() };
+                let grant = Grant { slot: Some(slot), node, czxid: writer.token() };
                 if !writer.session().is_worth_granting() {
                     // Otherwise, both are as valid as the create has shown.
                     let _ = writer.session().become_worth_granting().await;

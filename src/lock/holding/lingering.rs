@@ -294,14 +294,24 @@ impl Lingering {
             match take(std::mem::take(&mut is_confirmed)) {
                 Taken::Granted(held) => return Some(held),
                 Taken::Await => looked.await,
-                // Without a reply, the caller enters the queue. Boxed, because it is rare.
+                // Boxed, because it is rare.
                 Taken::Confirm(session) => {
-                    Box::pin(session.become_worth_granting()).await.ok()?;
-                    is_confirmed = true;
+                    is_confirmed = Box::pin(session.become_worth_granting()).await.is_ok();
+                    if !is_confirmed {
+                        // In the queue, the caller would wait for a node that no one takes any more.
+                        self.give_up_idle();
+                        return None;
+                    }
                 }
                 Taken::Queue => return None,
             }
         }
+    }
+
+    /// Deletes the node if no one holds by it.
+    fn give_up_idle(&self) {
+        let node = self.node.lock().take_if(|node| node.linger.is_idle());
+        node.into_iter().for_each(Node::delete);
     }
 
     /// Takes a node back whose last guard is gone. Returns whether it stays; otherwise the caller deletes it.

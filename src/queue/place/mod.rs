@@ -13,7 +13,7 @@ use self::new_queue::Way;
 use super::admission::OnTheWay;
 use super::blocker::BlockerWatch;
 use super::caller::Caller;
-use super::grant::{Grant, Slot};
+use super::grant::Grant;
 use super::idle::IdleWatch;
 use super::internals::LockInternals;
 use super::losses::Losses;
@@ -229,7 +229,7 @@ impl Place {
             return None;
         }
         let czxid = self.node.as_ref()?.czxid()?;
-        Some(Grant { slot: self.slot.take().map(Slot::Queue), node: self.node.take()?, czxid })
+        Some(Grant { slot: self.slot.take(), node: self.node.take()?, czxid })
     }
 
     /// Leaves the queue, and waits for the confirmation.

@@ -28,20 +28,21 @@ pub(crate) struct Stock {
 struct Known {
     /// The gate, as that contender leaves it.
     gate: Vacancy,
-    /// How many leases there are at most, as long as no one else passes the gate.
-    leases: usize,
+    /// How many leases of others there are at most, as long as no one else passes the gate.
+    others: usize,
     limit: Limit,
 }
 
 impl Stock {
     /// Returns the number that a create at the gate gets if no other client was there since this session passed it last,
-    /// provided that the permits are free then. `gate` is the knowledge that the gate is empty now.
+    /// provided that the permits are free then, beside `own` leases of the session. `gate` is the knowledge that the gate
+    /// is empty now.
     ///
     /// One contender tries at a time: nothing is known until it has its permits, or another one has.
-    pub(crate) fn guess(&mut self, gate: Option<Vacancy>, wanted: u32) -> Option<i32> {
+    pub(crate) fn guess(&mut self, gate: Option<Vacancy>, wanted: u32, own: usize) -> Option<i32> {
         let known = self.known.filter(|known| gate == Some(known.gate) && self.doubt == 0)?;
         let number = known.gate.next()?;
-        if known.limit.free(known.leases) < i64::from(wanted) {
+        if known.limit.free(known.others + own) < i64::from(wanted) {
             return None;
         }
         self.known = None;
@@ -54,8 +55,8 @@ impl Stock {
         self.doubt = self.last_doubt;
     }
 
-    /// Records what a contender knows that has taken permits: the gate as it will leave it, and all leases.
-    pub(crate) fn taken(&mut self, gate: Vacancy, leases: usize, limit: Limit) {
+    /// Records what a contender knows that has taken permits: the gate as it will leave it, and the leases of others.
+    pub(crate) fn taken(&mut self, gate: Vacancy, others: usize, limit: Limit) {
         if self.known.is_some_and(|known| gate.is_next_of(known.gate)) {
             self.doubt = self.doubt.saturating_sub(1);
         }
@@ -63,15 +64,7 @@ impl Stock {
             // There was a try, and it was not foiled.
             self.last_doubt = 0;
         }
-        self.known = Some(Known { gate, leases, limit });
-    }
-
-    /// Records that the delete of a lease was sent, which was taken by the contender that left the gate so. A lease that
-    /// an earlier contender took may be missing from the last count, since others can delete it as well.
-    pub(crate) fn given_back(&mut self, gate: Vacancy) {
-        if let Some(known) = self.known.as_mut().filter(|known| known.gate == gate) {
-            known.leases = known.leases.saturating_sub(1);
-        }
+        self.known = Some(Known { gate, others, limit });
     }
 }
 

@@ -199,6 +199,16 @@ impl<W: Clone> LocalQueue<W> {
         !self.members.is_empty()
     }
 
+    pub(crate) fn members(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether a contender that was just created with that number shows that there are no others but local ones.
+    pub(crate) fn is_next(&self, number: i32, now: Connection) -> bool {
+        let next = self.knowledge.vacancy(now).and_then(Vacancy::next);
+        next == Some(number)
+    }
+
     pub(crate) fn is_member(&self, rank: Rank) -> bool {
         self.members.contains_key(&rank)
     }

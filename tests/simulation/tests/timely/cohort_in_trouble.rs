@@ -296,3 +296,24 @@ async fn behind_strangers_that_may_not_be_read(stage: Stage, is_cut: bool) {
     sleep(A_MOMENT).await;
     assert_eq!(queue(&stage, PATH), 0);
 }
+
+/// A confirmation that fails must leave no node in the way of the one that has the turn.
+#[history]
+async fn a_connection_that_breaks_under_the_confirmation_leaves_no_node_in_the_way(stage: Stage) {
+    let (proxy, client) = stage.far(session).await;
+    let mutex = with(&client, LockOptions::new().cohort(u32::MAX).cohort_time(LONG));
+    let guard = mutex.owned_by(&Owner::new()).acquire().await.unwrap();
+    // From now on it is only kept alive.
+    sleep(SESSION).await;
+    let next = waiter(&mutex).await;
+    let last = waiter(&mutex).await;
+    proxy.set_traffic(Traffic::black_hole());
+    // Held, but not worth a grant.
+    sleep(ms(2500)).await;
+    drop(guard);
+    sleep(A_MOMENT).await;
+    proxy.set_traffic(Traffic::pass());
+    proxy.cut();
+    granted(next).await.release().await.unwrap();
+    granted(last).await.release().await.unwrap();
+}

@@ -129,7 +129,7 @@ async fn a_client_that_is_not_alone_stops_to_try_for_a_while(stage: Stage) {
         let transactions = requests.iter().filter(|request| **request == Request::Multi).count();
         (requests[0] == Request::Multi, transactions)
     };
-    for _ in 0..2 {
+    for _ in 0..3 {
         once(&one).await;
     }
     assert_eq!(cycle().await, (true, 1));
@@ -141,6 +141,63 @@ async fn a_client_that_is_not_alone_stops_to_try_for_a_while(stage: Stage) {
     for expected in [false, false, false, true, true] {
         assert_eq!(cycle().await, (expected, 1));
     }
+}
+
+/// Its leases are counted by their numbers: neither the gate nor they are listed.
+#[history]
+async fn a_client_that_is_alone_takes_permits_by_one_transaction(stage: Stage) {
+    let (proxy, client, near) = stage.far_and_near(session).await;
+    let semaphore = Semaphore::new(&client, PATH, 4).unwrap();
+    for _ in 0..3 {
+        once(&semaphore).await;
+    }
+    let mut guards = Vec::new();
+    for permits in [1, 2, 1] {
+        sleep(A_MOMENT).await;
+        proxy.take_requests();
+        guards.push(within(semaphore.many(permits).unwrap().acquire()).await.unwrap());
+        assert_eq!(proxy.take_requests()[0], Request::Multi);
+    }
+    sleep(A_MOMENT).await;
+    assert!(semaphore.try_acquire().await.unwrap().is_none());
+    drop(guards);
+    once(&semaphore).await;
+    nothing_left(stage.servers()).await;
+    proxy.take_requests();
+    within(semaphore.many(4).unwrap().acquire()).await.unwrap().release().await.unwrap();
+    // One deletes the node at the gate.
+    sleep(A_MOMENT).await;
+    let mut requests = proxy.take_requests();
+    requests.retain(|request| *request != Request::Other(11));
+    assert_eq!(requests, [Request::Multi, Request::Delete, Request::Multi], "no list");
+    near.close().await;
+}
+
+/// One of Curator's takes its lease though its place at the gate is gone; where the leases are may have been made again.
+#[history]
+async fn a_lease_that_did_not_pass_the_gate_is_noticed(stage: Stage) {
+    let (_, client, near) = stage.far_and_near(session).await;
+    let zookeeper = near.zookeeper().await.unwrap();
+    for is_made_again in [false, true] {
+        let mutex = SemaphoreMutex::new(&client, PATH).unwrap();
+        for _ in 0..4 {
+            once(&mutex).await;
+        }
+        queue_of(stage.servers(), LEASES, 0).await;
+        if is_made_again {
+            zookeeper.delete(LEASES, None).await.unwrap();
+            let container = zk::CreateMode::Container.with_acls(zk::Acls::anyone_all());
+            zookeeper.create(LEASES, b"", &container).await.unwrap();
+        }
+        // It gets a number that is known to be the next one, or all that are known.
+        let lease = zk::CreateMode::EphemeralSequential.with_acls(zk::Acls::anyone_all());
+        let name = format!("{LEASES}/_c_{}-lease-", "0123456789abcdef0123456789abcdef0123");
+        let (_, number) = zookeeper.create(&name, b"", &lease).await.unwrap();
+        assert!(mutex.try_acquire().await.unwrap().is_none(), "made again: {is_made_again}");
+        zookeeper.delete(&format!("{name}{number}"), None).await.unwrap();
+        once(&mutex).await;
+    }
+    client.close().await;
 }
 
 /// Between its look at what is free and its leases, another has passed the gate.

@@ -212,11 +212,9 @@ async fn a_server_that_falls_silent_behind_a_new_queue_is_nobody_who_holds(stage
         let client = proxy.client(plain).await;
         let semaphore = Semaphore::new(&client, &format!("/permits/{is_new}"), 3).unwrap();
         if !is_new {
-            for _ in 0..3 {
-                once(&semaphore).await;
-            }
+            once(&semaphore).await;
         }
-        // The list is sent right behind the transaction of one that is known.
+        // The list is sent right behind the transaction of one whose gate is known.
         let behind = is_new.then(|| proxy.intercept(Request::Multi, Fate::HoldReply));
         let known = (!is_new).then(|| proxy.intercept(Request::GetChildren, Fate::HoldReply));
         let trying = stage.machines()[0].spawn(async move { semaphore.try_acquire_for(SECOND).await });

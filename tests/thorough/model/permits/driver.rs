@@ -2,9 +2,11 @@
 
 use super::super::queue::connection::Connection;
 use super::super::queue::contender;
+use super::super::queue::name::Kind;
+use super::super::queue::order::Queued;
 use super::super::queue::permits::{Action, Count, Event, Limit};
 use super::super::task::AsHash;
-use super::task::{Answer, Asking, Client, Phase, Task, What};
+use super::task::{Answer, Asking, Client, NOBODYS, Phase, Task, What};
 
 /// What a step of a task has shown.
 #[derive(Clone, Copy, Debug, Default)]
@@ -16,6 +18,7 @@ pub(crate) struct Shown {
     pub(crate) takes_by_count: bool,
     /// What was created along with its node at the gate.
     pub(crate) keeps: bool,
+    pub(crate) counts_by_numbers: bool,
     pub(crate) gives_back: bool,
     /// Others were at the gate in between.
     pub(crate) tries_in_vain: bool,
@@ -102,6 +105,7 @@ impl Client {
                 }
                 of.takes += 1;
                 of.counted = Some(Count { leases: count.leases + of.wanted as usize, ..count });
+                of.leased_at = Some(self.leases.moment(self.connection));
                 vec![What::Take { gate, take: (self.id, task, of.takes), wanted: of.wanted }]
             }
             Action::Undo => vec![What::GiveBack((self.id, task, self.tasks[task].takes))],
@@ -123,12 +127,18 @@ impl Client {
                 if is_lost {
                     // The drop of the nodes.
                     let take = (self.id, task, self.tasks[task].takes);
-                    self.send(task, 0, What::GiveBack(take));
+                    self.send(task, NOBODYS, What::GiveBack(take));
                 }
                 Event::Undone
             }
-            Action::Take(_) if slots[0].1 == Some(Answer::Missing) => Event::GateGone,
-            Action::Take(_) => Event::Taken,
+            Action::Take(_) => match slots[0].1 {
+                Some(Answer::Taken(first, _)) => {
+                    self.tasks[task].first_lease = first;
+                    self.are_all(first);
+                    Event::Taken
+                }
+                _ => Event::GateGone,
+            },
             Action::Count { sync, .. } => match slots.last().and_then(|(_, answer)| answer.clone()) {
                 _ if self.is_seen_gone(task, &slots) => Event::GateGone,
                 Some(Answer::Counted { leases, watch }) => {
@@ -170,26 +180,32 @@ impl Client {
 
     fn hold(&mut self, task: usize) {
         let of = &self.tasks[task];
-        let take = (self.id, task, of.takes);
-        let mut stocked = None;
+        let (take, numbers) = ((self.id, task, of.takes), of.first_lease..of.first_lease + of.wanted as i32);
+        let leased_at = of.leased_at;
+        let arrive = |number| self.leases.arrive(&lease(number), leased_at, self.connection, ());
+        let ranks = numbers.map(arrive).collect();
+        let of = &self.tasks[task];
         if let (Some(rank), Some(count)) = (of.rank, of.counted) {
             let gate = self.local.vacancy_behind(rank, self.connection);
-            self.stock.taken(gate, count.leases, count.limit);
-            stocked = Some(gate);
+            self.stock.taken(gate, count.leases.saturating_sub(self.leases.members()), count.limit);
         }
         self.leave_gate(task);
         let of = &mut self.tasks[task];
-        *of = Task { phase: Phase::Holding(take), epoch: of.epoch, stocked, ..Task::new(of.wanted) };
+        *of = Task { phase: Phase::Holding(take), epoch: of.epoch, ranks, ..Task::new(of.wanted) };
     }
 
     /// It releases, or gives up.
     pub(crate) fn end(&mut self, task: usize) {
         let take = match &self.tasks[task].phase {
             Phase::Holding(take) => {
-                if let (Some(gate), false) = (self.tasks[task].stocked, self.is_over(task)) {
-                    (0..self.tasks[task].wanted).for_each(|_| self.stock.given_back(gate));
+                let take = *take;
+                // Those of an old session are gone with it.
+                for rank in std::mem::take(&mut self.tasks[task].ranks) {
+                    if !self.is_over(task) {
+                        self.leases.leave(rank);
+                    }
                 }
-                Some(*take)
+                Some(take)
             }
             // Created or not, they are looked for.
             Phase::AtLeases(Asking { action: AsHash(Action::Take(_) | Action::Undo), .. })
@@ -204,4 +220,9 @@ impl Client {
         let of = &mut self.tasks[task];
         *of = Task { phase: Phase::Done, ..Task::new(of.wanted) };
     }
+}
+
+/// A lease as it is in the local queue.
+pub(crate) fn lease(number: i32) -> Queued {
+    Queued { name: format!("lease-{number:010}"), kind: Kind::Shared, sequence: number }
 }

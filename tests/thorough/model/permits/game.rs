@@ -14,8 +14,10 @@ pub(crate) struct Faults {
     pub(crate) late: u8,
     /// An operator deletes a node at the gate.
     pub(crate) rob: u8,
-    /// The gate is deleted while no one is there, and made again: its numbers begin anew.
+    /// The gate, or where the leases are, is deleted while no one is there, and made again: its numbers begin anew.
     pub(crate) reap: u8,
+    /// One of Curator's that has lost its place at the gate takes a lease, while no one is there.
+    pub(crate) stray: u8,
 }
 
 #[derive(Clone, Debug)]
@@ -29,6 +31,8 @@ pub(crate) struct Game {
     pub(crate) is_known: bool,
     /// Whether each client knows besides how many leases there are: none, or those of the foreigners if they hold.
     pub(crate) has_stock: bool,
+    /// Whether each client knows besides that the leases are its own, by their numbers.
+    pub(crate) knows_numbers: bool,
     /// Whether the foreigners hold from the beginning, and the number of permits was higher when they were counted.
     pub(crate) is_lowered: bool,
     pub(crate) faults: Faults,
@@ -37,7 +41,7 @@ pub(crate) struct Game {
 impl fmt::Display for Game {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} permits, {:?} + {} foreign", self.limit, self.clients, self.foreigners)?;
-        let Faults { cancel, expire, relocate, late, rob, reap } = self.faults;
+        let Faults { cancel, expire, relocate, late, rob, reap, stray } = self.faults;
         let faults = [
             (cancel, "cancel"),
             (expire, "expire"),
@@ -45,10 +49,12 @@ impl fmt::Display for Game {
             (late, "late transaction"),
             (rob, "rob"),
             (reap, "reap"),
+            (stray, "stray"),
         ];
         let mut faults = faults.iter().filter(|(count, _)| *count > 0);
         faults.try_for_each(|(count, name)| write!(f, ", {count} {name}"))?;
         match (self.is_known, self.has_stock, self.is_lowered) {
+            _ if self.knows_numbers => write!(f, ", known numbers"),
             (_, _, true) => write!(f, ", a stock that was known before a permit was withdrawn"),
             (_, true, false) => write!(f, ", a known stock"),
             (true, false, false) => write!(f, ", a known gate"),
@@ -57,18 +63,28 @@ impl fmt::Display for Game {
     }
 }
 
-const NONE: Faults = Faults { cancel: 0, expire: 0, relocate: 0, late: 0, rob: 0, reap: 0 };
+const NONE: Faults = Faults { cancel: 0, expire: 0, relocate: 0, late: 0, rob: 0, reap: 0, stray: 0 };
 const CANCEL: Faults = Faults { cancel: 1, ..NONE };
 const EXPIRE: Faults = Faults { expire: 1, ..NONE };
 const RELOCATE: Faults = Faults { relocate: 1, ..NONE };
 const ROB: Faults = Faults { rob: 1, ..NONE };
 const REAP: Faults = Faults { reap: 1, ..NONE };
+const STRAY: Faults = Faults { stray: 1, ..NONE };
 
 /// All games, the short ones first.
 pub(crate) const GAMES: &[Game] = &[
     known(1, &[&[1, 1]], 0, NONE),
     game(1, &[&[1], &[1]], 0, NONE),
     stocked(1, &[&[1], &[1]], 0, NONE),
+    numbered(1, &[&[1]], 1, STRAY),
+    numbered(1, &[&[1]], 1, Faults { reap: 1, ..STRAY }),
+    numbered(1, &[&[1], &[1]], 0, NONE),
+    numbered(1, &[&[1, 1]], 1, STRAY),
+    numbered(2, &[&[2, 1]], 0, CANCEL),
+    numbered(1, &[&[1], &[1]], 0, REAP),
+    numbered(1, &[&[1], &[1]], 0, EXPIRE),
+    numbered(1, &[&[1], &[1]], 0, Faults { relocate: 1, late: 1, ..NONE }),
+    numbered(2, &[&[1], &[1]], 1, NONE),
     stocked(1, &[&[1], &[1]], 0, REAP),
     stocked(1, &[&[1]], 1, REAP),
     stocked(2, &[&[2], &[2]], 1, NONE),
@@ -98,7 +114,16 @@ pub(crate) const GAMES: &[Game] = &[
 ];
 
 const fn game(limit: u32, clients: &'static [&'static [u32]], foreigners: usize, faults: Faults) -> Game {
-    Game { limit, clients, foreigners, is_known: false, has_stock: false, is_lowered: false, faults }
+    Game {
+        limit,
+        clients,
+        foreigners,
+        is_known: false,
+        has_stock: false,
+        knows_numbers: false,
+        is_lowered: false,
+        faults,
+    }
 }
 
 const fn known(limit: u32, clients: &'static [&'static [u32]], foreigners: usize, faults: Faults) -> Game {
@@ -107,4 +132,8 @@ const fn known(limit: u32, clients: &'static [&'static [u32]], foreigners: usize
 
 const fn stocked(limit: u32, clients: &'static [&'static [u32]], foreigners: usize, faults: Faults) -> Game {
     Game { has_stock: true, ..known(limit, clients, foreigners, faults) }
+}
+
+const fn numbered(limit: u32, clients: &'static [&'static [u32]], foreigners: usize, faults: Faults) -> Game {
+    Game { knows_numbers: true, ..stocked(limit, clients, foreigners, faults) }
 }

@@ -7,7 +7,7 @@ use super::super::queue::name::{Kind, MUTEX};
 use super::super::queue::order::Queued;
 use super::super::queue::permits::{self, Passage};
 use super::super::task::AsHash;
-use super::driver::Shown;
+use super::driver::{Shown, lease};
 use super::task::{
     Answer, Asking, Client, FIRST_COUNT, FirstCount, NOBODYS, Node, Phase, Request, Task, Watch, What,
 };
@@ -15,7 +15,8 @@ use super::task::{
 impl Client {
     pub(crate) fn enter(&mut self, task: usize) {
         let vacancy = self.local.vacancy(self.connection);
-        let Some(number) = self.stock.guess(vacancy, self.tasks[task].wanted) else {
+        let own = self.leases.members();
+        let Some(number) = self.stock.guess(vacancy, self.tasks[task].wanted, own) else {
             return self.drive_gate(task, Action::Create, &mut Shown::default());
         };
         let id = format!("{}{task}0-", self.id);
@@ -26,7 +27,11 @@ impl Client {
         of.entry.sent(vacancy);
         of.node = Some(Node { id: id.clone(), name: None, watch: None });
         let (take, wanted) = ((self.id, task, of.takes), of.wanted);
-        let whats = vec![What::CreateWithLeases { id, number, take, wanted }, What::Count { watch: false }];
+        let Prefetch { list, parent_watch: watches_parent } = self.leases.prefetch(self.connection, false);
+        self.is_leases_parent_gone &= !watches_parent;
+        let whats = [What::CreateWithLeases { id, number, take, wanted, watches_parent }];
+        let whats = whats.into_iter().chain(list.then_some(What::Count { watch: false })).collect();
+        self.tasks[task].leased_at = Some(self.leases.moment(self.connection));
         let asking = self.ask(task, (), whats);
         self.tasks[task].phase = Phase::Trying(asking);
     }
@@ -34,11 +39,15 @@ impl Client {
     /// The answers to the try to take leases along with the create.
     pub(crate) fn tried(&mut self, task: usize, asking: Asking<()>, shown: &mut Shown) {
         let Asking { at, slots, .. } = asking;
+        let watched = matches!(slots[0].0, What::CreateWithLeases { watches_parent: true, .. });
         let mut answers = slots.into_iter().map(|(_, answer)| answer);
-        let (created, answer) = (answers.next().flatten(), answers.next().flatten());
-        if let Some(Answer::Created(name)) = created {
+        let (created, counted) = (answers.next().flatten(), answers.next());
+        if let Some(Answer::Taken(first, Some(name))) = created {
+            let leases =
+                if self.is_over(task) { None } else { self.counted(task, first, watched, counted, shown) };
             let of = &mut self.tasks[task];
             of.node.as_mut().expect("it was created").name = Some(name);
+            let answer = Some(leases.map_or(Answer::Lost, Answer::Number));
             of.first = Some(FirstCount { asked_on: at.on, answer });
             of.has_leases = true;
             let arrived = if self.is_over(task) { None } else { self.arrive(task, Some(at)) };
@@ -63,6 +72,47 @@ impl Client {
         let of = &mut self.tasks[task];
         (of.entry, of.creates) = (permits::Entry::default(), 0);
         self.drive_gate(task, Action::Create, shown);
+    }
+
+    /// How many leases there are right after some were created: by a list, or by their numbers.
+    fn counted(
+        &mut self,
+        task: usize,
+        first: i32,
+        watched: bool,
+        counted: Option<Option<Answer>>,
+        shown: &mut Shown,
+    ) -> Option<usize> {
+        self.tasks[task].first_lease = first;
+        if watched {
+            let at = self.tasks[task].leased_at.expect("it was asked then");
+            self.tasks[task].leased_at = Some(self.leases.parent_watched(at.on));
+            if self.is_leases_parent_gone {
+                self.leases.parent_changed();
+            }
+        }
+        let Some(counted) = counted else {
+            let are_all = self.are_all(first);
+            shown.counts_by_numbers |= are_all;
+            return are_all.then(|| self.leases.members() + self.tasks[task].wanted as usize);
+        };
+        let Some(Answer::Counted { leases, .. }) = counted else { return None };
+        let mut queue: Vec<Queued> = leases.iter().map(|found| lease(found.number)).collect();
+        queue.sort_by_key(|found| found.sequence);
+        if let (Some(place), Some(at)) =
+            (queue.iter().position(|found| found.sequence == first), self.tasks[task].leased_at)
+        {
+            self.leases.look(&queue, place, at);
+            self.leases.entered(!queue[..place].iter().all(|before| self.leases.has(before)));
+        }
+        Some(queue.len())
+    }
+
+    /// Whether the number of a lease shows that there are none but those of the client.
+    pub(crate) fn are_all(&mut self, first: i32) -> bool {
+        let are_all = self.leases.is_next(first, self.connection);
+        self.leases.entered(!are_all);
+        are_all
     }
 
     pub(crate) fn is_over(&self, task: usize) -> bool {
@@ -339,6 +389,7 @@ impl Client {
             Some(FirstCount { asked_on, answer }) => {
                 let count = match answer {
                     Some(Answer::Counted { leases, .. }) => Some(self.count(leases.len(), asked_on, false)),
+                    Some(Answer::Number(leases)) => Some(self.count(leases, asked_on, false)),
                     _ => None,
                 };
                 match std::mem::take(&mut self.tasks[task].has_leases) {

@@ -115,10 +115,24 @@ pub(crate) const MUTANTS: &[Mutant] = &[
     mutant(
         "permits are tried for that are not free",
         STOCK,
-        "if [[known.limit.free(known.leases) < i64::from(wanted)]] {",
+        "if [[known.limit.free(known.others + own) < i64::from(wanted)]] {",
         "false",
     )
     .shows_in_permits(|game| game.has_stock || game.is_known),
+    mutant(
+        "leases are counted by their numbers whatever these are",
+        LOCAL_QUEUE,
+        "[[next == Some(number)]]",
+        "next.is_some()",
+    )
+    .shows_in_permits(|game| game.faults.stray > 0),
+    mutant(
+        "nobody hears that where the leases are was made again",
+        WORLD,
+        "[[client.leases.parent_changed();]]",
+        "",
+    )
+    .shows_in_permits(|game| game.faults.stray > 0 && game.faults.reap > 0),
     mutant(
         "leases that came with the create are kept though there are too many",
         PERMITS,

@@ -12,6 +12,7 @@ const AT_ONCE: &str = "takes by the count that came with the create";
 const BY_COUNT: &str = "takes by a count";
 const BY_SYNC: &str = "takes by a count behind a sync";
 const WITH_CREATE: &str = "takes along with the create";
+const BY_NUMBERS: &str = "counts leases by their numbers";
 const GIVES_BACK: &str = "gives back what came with the create";
 const IN_VAIN: &str = "tries to take along with the create while others come";
 const WAIT: &str = "waits for leases";
@@ -20,6 +21,7 @@ const REQUEUE: &str = "losses of the place at the gate";
 fn note(seen: &Seen, shown: Shown) {
     seen.note_those([
         (shown.keeps, WITH_CREATE),
+        (shown.counts_by_numbers, BY_NUMBERS),
         (shown.gives_back, GIVES_BACK),
         (shown.tries_in_vain, IN_VAIN),
         (shown.takes_at_once, AT_ONCE),
@@ -47,7 +49,7 @@ impl Checkable for World {
         ("nobody waits in vain, and nothing is left", |world| !waits_in_vain(world)),
     ];
     const TO_BE_SEEN: &'static [&'static str] =
-        &[WITH_CREATE, GIVES_BACK, IN_VAIN, AT_ONCE, BY_COUNT, BY_SYNC, WAIT, REQUEUE];
+        &[WITH_CREATE, BY_NUMBERS, GIVES_BACK, IN_VAIN, AT_ONCE, BY_COUNT, BY_SYNC, WAIT, REQUEUE];
 
     fn begin(game: &'static Game) -> Vec<Self> {
         vec![Self::new(game)]

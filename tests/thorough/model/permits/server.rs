@@ -18,6 +18,7 @@ pub(crate) struct Lease {
     pub(crate) owner: Owner,
     /// `None` for one of a foreigner.
     pub(crate) take: Option<TakeId>,
+    pub(crate) number: i32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -33,6 +34,8 @@ pub(crate) enum Path {
     Leases,
     /// Where the nodes at the gate are.
     Parent,
+    /// Where the leases are.
+    LeasesParent,
 }
 
 /// What one server shows.
@@ -44,6 +47,8 @@ pub(crate) struct View {
     pub(crate) leases: Vec<Lease>,
     /// Counts how often the parent at the gate was made again.
     parents: u8,
+    /// The same for that of the leases.
+    leases_parents: u8,
 }
 
 impl View {
@@ -60,6 +65,7 @@ impl View {
 pub(crate) struct Server {
     pub(crate) now: View,
     next_number: i32,
+    next_lease: i32,
     /// What it was before; kept as long as somebody may come to a server that lags behind.
     pub(crate) past: VecDeque<View>,
     pub(crate) keeps_past: bool,
@@ -69,10 +75,11 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn new(clients: usize, keeps_past: bool, next_number: i32) -> Self {
+    pub(crate) fn new(clients: usize, keeps_past: bool, next_number: i32, next_lease: i32) -> Self {
         Self {
             now: View::default(),
             next_number,
+            next_lease,
             past: VecDeque::new(),
             keeps_past,
             watches: BTreeSet::new(),
@@ -110,30 +117,57 @@ impl Server {
         (name, fired)
     }
 
-    /// Creates a node at the gate, and leases: if the node gets that number, or nothing.
+    /// Creates a node at the gate, and leases: if the node gets that number, or nothing. Answers the number of the first
+    /// lease as well.
     pub(crate) fn create_with_leases(
         &mut self,
         prefix: &str,
         number: i32,
-        lease: Lease,
+        owner: Owner,
+        take: TakeId,
         wanted: u32,
-    ) -> Option<(String, Vec<(ClientId, Path)>)> {
+    ) -> Option<(String, i32, Vec<(ClientId, Path)>)> {
         if self.next_number != number {
             return None;
         }
         let name = format!("{prefix}lock-{number:010}");
         self.next_number += 1;
+        let leases = self.new_leases(owner, Some(take), wanted);
+        let first = leases[0].number;
         let fired = self.commit(|now| {
-            now.gate.push(AtGate { name: name.clone(), owner: lease.owner });
-            now.leases.extend((0..wanted).map(|_| lease));
+            now.gate.push(AtGate { name: name.clone(), owner });
+            now.leases.extend(leases);
         });
-        Some((name, fired))
+        Some((name, first, fired))
+    }
+
+    /// Creates leases. Answers the number of the first one.
+    pub(crate) fn create_leases(
+        &mut self,
+        owner: Owner,
+        take: Option<TakeId>,
+        wanted: u32,
+    ) -> (i32, Vec<(ClientId, Path)>) {
+        let leases = self.new_leases(owner, take, wanted);
+        (leases[0].number, self.commit(|now| now.leases.extend(leases)))
+    }
+
+    fn new_leases(&mut self, owner: Owner, take: Option<TakeId>, wanted: u32) -> Vec<Lease> {
+        let numbers = self.next_lease..self.next_lease + wanted as i32;
+        self.next_lease = numbers.end;
+        numbers.map(|number| Lease { owner, take, number }).collect()
     }
 
     /// The parent at the gate, which is empty, is deleted and made again.
     pub(crate) fn reap(&mut self) -> Vec<(ClientId, Path)> {
         self.next_number = 0;
         self.commit(|now| now.parents += 1)
+    }
+
+    /// The same with that of the leases.
+    pub(crate) fn reap_leases(&mut self) -> Vec<(ClientId, Path)> {
+        self.next_lease = 0;
+        self.commit(|now| now.leases_parents += 1)
     }
 
     /// The server of a client comes up to date. Answers which watches that fires.
@@ -152,5 +186,6 @@ pub(crate) fn has_changed(before: &View, after: &View, path: &Path) -> bool {
         Path::Gate(name) => before.is_at_gate(name) && !after.is_at_gate(name),
         Path::Leases => before.leases != after.leases,
         Path::Parent => before.parents != after.parents,
+        Path::LeasesParent => before.leases_parents != after.leases_parents,
     }
 }

@@ -38,6 +38,10 @@ pub(crate) enum Step {
     Rob(String),
     /// The gate, which is empty, is deleted and made again.
     Reap,
+    /// Where the leases are, of which there is none.
+    ReapLeases,
+    /// A foreigner takes a lease without a place at the gate, where no one is.
+    Stray(usize),
 }
 
 impl Step {
@@ -47,7 +51,7 @@ impl Step {
             Step::Enter(..) | Step::Serve(_) | Step::Deliver(_) | Step::Poll(..) | Step::CatchUp(_) => true,
             Step::Release(..) | Step::HearExpiry(_) | Step::Foreign(_) => true,
             Step::ForeignGiveUp(_) | Step::Cancel(..) | Step::Expire(_) | Step::Relocate { .. } => false,
-            Step::ServeLate(..) | Step::Rob(_) | Step::Reap => false,
+            Step::ServeLate(..) | Step::Rob(_) | Step::Reap | Step::ReapLeases | Step::Stray(_) => false,
         }
     }
 }
@@ -75,12 +79,23 @@ impl World {
             if is_due {
                 steps.push(Step::Foreign(index));
             }
+            let has_room = self.server.now.leases.len() < self.limit as usize;
+            if self.faults.stray > 0
+                && *foreigner == Foreigner::Outside
+                && self.server.now.gate.is_empty()
+                && has_room
+            {
+                steps.push(Step::Stray(index));
+            }
             if self.faults.cancel > 0 && matches!(foreigner, Foreigner::AtGate | Foreigner::HasLease) {
                 steps.push(Step::ForeignGiveUp(index));
             }
         }
         if self.faults.reap > 0 && self.server.now.gate.is_empty() {
             steps.push(Step::Reap);
+        }
+        if self.faults.reap > 0 && self.server.now.leases.is_empty() {
+            steps.push(Step::ReapLeases);
         }
         if self.faults.rob > 0 {
             // Two of Curator's, of which one has lost its place with a lease in its hand, may wait for each other.

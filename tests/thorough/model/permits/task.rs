@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use super::super::queue::connection::Connection;
 use super::super::queue::contender::{self, Contender};
-use super::super::queue::local_queue::{LocalQueue, Moment, Rank, Vacancy};
+use super::super::queue::local_queue::{LocalQueue, Moment, Rank};
 use super::super::queue::name::MUTEX;
 use super::super::queue::permits::{self, Count, Entry, Passage, PermitContender};
 use super::super::queue::stock::Stock;
@@ -23,6 +23,7 @@ pub(crate) enum What {
         number: i32,
         take: TakeId,
         wanted: u32,
+        watches_parent: bool,
     },
     List,
     /// Looks for a node at the gate whose create is in doubt.
@@ -52,6 +53,8 @@ pub(crate) enum What {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Answer {
     Created(String),
+    /// The number of the first lease, and the node at the gate if that was created along with it.
+    Taken(i32, Option<String>),
     Listed(Vec<String>),
     Found(Option<String>),
     Watched(Watch),
@@ -59,6 +62,8 @@ pub(crate) enum Answer {
         leases: Vec<Lease>,
         watch: Watch,
     },
+    /// How many leases there are, as its client has found.
+    Number(usize),
     Done,
     /// What is asked about, or needed, does not exist.
     Missing,
@@ -169,8 +174,10 @@ pub(crate) struct Task {
     pub(crate) gone: Option<String>,
     pub(crate) creates: u8,
     pub(crate) takes: u8,
-    /// The gate as it left it with its leases.
-    pub(crate) stocked: Option<Vacancy>,
+    /// Its leases: the number of the first, when they were created, and where they are in the local queue.
+    pub(crate) first_lease: i32,
+    pub(crate) leased_at: Option<Moment>,
+    pub(crate) ranks: Vec<Rank>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -188,8 +195,12 @@ pub(crate) struct Client {
     pub(crate) late: Vec<Request>,
     pub(crate) local: LocalQueue<usize>,
     pub(crate) stock: Stock,
+    /// Its leases.
+    pub(crate) leases: LocalQueue<()>,
     /// Whether it was told of a new parent at the gate since it asked to be.
     pub(crate) is_parent_gone: bool,
+    /// The same for that of the leases.
+    pub(crate) is_leases_parent_gone: bool,
     pub(crate) tasks: Vec<Task>,
 }
 
@@ -214,7 +225,9 @@ impl Task {
             gone: None,
             creates: 0,
             takes: 0,
-            stocked: None,
+            first_lease: 0,
+            leased_at: None,
+            ranks: Vec::new(),
         }
     }
 

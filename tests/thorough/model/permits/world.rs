@@ -6,7 +6,7 @@ use super::super::queue::permits::Limit;
 use super::super::queue::stock::Stock;
 use super::driver::{Breach, Shown};
 use super::game::{Faults, Game};
-use super::server::{AtGate, ClientId, Lease, Owner, Path, Server, View};
+use super::server::{AtGate, ClientId, Owner, Path, Server, View};
 use super::steps::Step;
 use super::task::{Answer, Client, Message, NOBODYS, Phase, Request, Task, Watch, What};
 
@@ -50,6 +50,11 @@ impl World {
                 let leases = if game.is_lowered { game.foreigners } else { 0 };
                 stock.taken(gate, leases, Limit::Fixed(game.limit + u32::from(game.is_lowered)));
             }
+            let mut leases = LocalQueue::default();
+            if game.knows_numbers {
+                let at = leases.parent_watched(Connection(1));
+                leases.clear_up_to(0, at);
+            }
             let tasks = wanted.iter().map(|wanted| Task::new(*wanted)).collect();
             Client {
                 id,
@@ -63,23 +68,29 @@ impl World {
                 late: Vec::new(),
                 local,
                 stock,
+                leases,
                 is_parent_gone: false,
+                is_leases_parent_gone: false,
                 tasks,
             }
         };
-        let first_number = i32::from(game.is_known);
-        let mut server = Server::new(game.clients.len(), game.faults.relocate > 0, first_number);
+        let (first_number, first_lease) = (i32::from(game.is_known), i32::from(game.knows_numbers));
+        let mut server = Server::new(game.clients.len(), game.faults.relocate > 0, first_number, first_lease);
+        if game.knows_numbers {
+            server.watches.extend((0..game.clients.len()).map(|client| (client, Path::LeasesParent)));
+        }
         if game.is_known {
             server.watches.extend((0..game.clients.len()).map(|client| (client, Path::Parent)));
         }
         let foreigner = if game.is_lowered { Foreigner::Holding } else { Foreigner::Outside };
         if game.is_lowered {
-            let lease = |index| Lease { owner: Owner::Foreigner(index), take: None };
-            server.now.leases.extend((0..game.foreigners).map(lease));
+            (0..game.foreigners).for_each(|index| {
+                server.create_leases(Owner::Foreigner(index), None, 1);
+            });
         }
         Self {
             limit: game.limit,
-            may_err: game.is_lowered || game.faults.reap > 0 || game.faults.late > 0,
+            may_err: game.is_lowered || game.faults.reap > 0 || game.faults.late > 0 || game.faults.stray > 0,
             server,
             clients: game.clients.iter().enumerate().map(client).collect(),
             foreigners: vec![foreigner; game.foreigners],
@@ -102,7 +113,7 @@ impl World {
                 let of = &mut self.clients[client];
                 // The janitor looks again when that is over.
                 match request.what {
-                    What::Take { take, .. } => of.send(request.task, 0, What::GiveBack(take)),
+                    What::Take { take, .. } => of.send(request.task, NOBODYS, What::GiveBack(take)),
                     What::CreateWithLeases { id, take, .. } => {
                         of.send(request.task, NOBODYS, What::GiveBack(take));
                         of.send(request.task, NOBODYS, What::Sweep { id });
@@ -149,6 +160,17 @@ impl World {
                 let fired = self.server.reap();
                 self.announce(fired);
             }
+            Step::ReapLeases => {
+                self.faults.reap -= 1;
+                let fired = self.server.reap_leases();
+                self.announce(fired);
+            }
+            Step::Stray(index) => {
+                self.faults.stray -= 1;
+                let (_, fired) = self.server.create_leases(Owner::Foreigner(index), None, 1);
+                self.announce(fired);
+                self.foreigners[index] = Foreigner::Holding;
+            }
             Step::Foreign(index) => self.foreign(index),
             Step::ForeignGiveUp(index) => {
                 self.faults.cancel -= 1;
@@ -170,7 +192,8 @@ impl World {
                 Foreigner::AtGate
             }
             Foreigner::AtGate if self.is_first(owner) => {
-                self.change(|now| now.leases.push(Lease { owner, take: None }));
+                let (_, fired) = self.server.create_leases(owner, None, 1);
+                self.announce(fired);
                 Foreigner::HasLease
             }
             // Robbed before it had anything.
@@ -231,12 +254,14 @@ impl World {
                 self.announce(fired);
                 Answer::Created(name)
             }
-            What::CreateWithLeases { id, number, take, wanted } => {
-                let lease = Lease { owner, take: Some(*take) };
-                match self.server.create_with_leases(id, *number, lease, *wanted) {
-                    Some((name, fired)) => {
+            What::CreateWithLeases { id, number, take, wanted, watches_parent } => {
+                if *watches_parent {
+                    self.server.watches.insert((client, Path::LeasesParent));
+                }
+                match self.server.create_with_leases(id, *number, owner, *take, *wanted) {
+                    Some((name, first, fired)) => {
                         self.announce(fired);
-                        Answer::Created(name)
+                        Answer::Taken(first, Some(name))
                     }
                     None => Answer::Missing,
                 }
@@ -261,9 +286,9 @@ impl World {
                 if !view.is_at_gate(gate) {
                     return Answer::Missing;
                 }
-                let lease = Lease { owner, take: Some(*take) };
-                self.change(|now| now.leases.extend((0..*wanted).map(|_| lease)));
-                Answer::Done
+                let (first, fired) = self.server.create_leases(owner, Some(*take), *wanted);
+                self.announce(fired);
+                Answer::Taken(first, None)
             }
             What::Delete { name } => {
                 self.change(|now| now.gate.retain(|node| node.name != *name));
@@ -292,6 +317,10 @@ impl World {
             Message::Event(Path::Parent) => {
                 client.is_parent_gone = true;
                 client.local.parent_changed();
+            }
+            Message::Event(Path::LeasesParent) => {
+                client.is_leases_parent_gone = true;
+                client.leases.parent_changed();
             }
             Message::Event(path) => {
                 for (watched, watch, _) in client.tasks.iter_mut().flat_map(Task::watches) {
@@ -349,7 +378,7 @@ impl World {
             let is_missed = match &path {
                 Path::Gate(name) => !view.is_at_gate(name),
                 Path::Leases => leases.is_some_and(|leases| leases != view.leases),
-                Path::Parent => false,
+                Path::Parent | Path::LeasesParent => false,
             };
             if is_missed {
                 client.inbox.push_back(Message::Event(path));
@@ -373,7 +402,7 @@ impl World {
             for message in std::mem::take(&mut client.inbox) {
                 let is_heard = match &message {
                     Message::Answer { task, .. } => !client.tasks[*task].is_done(),
-                    Message::Event(Path::Parent) => true,
+                    Message::Event(Path::Parent | Path::LeasesParent) => true,
                     Message::Event(path) => {
                         let mut watches = client.tasks.iter_mut().flat_map(Task::watches);
                         watches.any(|(watched, ..)| watched == *path)
@@ -408,6 +437,7 @@ impl Client {
         self.late.clear();
         self.local = LocalQueue::default();
         self.stock = Stock::default();
+        self.leases = LocalQueue::default();
         for task in 0..self.tasks.len() {
             self.tasks[task].lose_answers(|_| true);
             if matches!(self.tasks[task].phase, Phase::Holding(_)) {
