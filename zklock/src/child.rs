@@ -13,8 +13,9 @@ use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::connect::AUTH;
-use crate::exit::{Failure, NOT_EXECUTABLE, NOT_FOUND, say};
+use crate::exit::{Failure, NOT_EXECUTABLE, NOT_FOUND};
 use crate::nested::HELD;
+use crate::said::say;
 use crate::signals::{Received, Signals, code_of};
 
 /// How often to look whether a process group is empty.
@@ -94,22 +95,22 @@ impl Running {
                 }
             }
         };
+        self.send(Signal::TERM);
+        // One that is stopped gets nothing else before.
+        self.send(Signal::CONT);
         announce(&reason);
         let mut told_to_end = last.filter(|(_, at)| at.elapsed() < grace).map(|(number, _)| number);
-        let status = self.stop(signals, grace, &mut told_to_end).await?;
+        let status = self.stopped(signals, grace, &mut told_to_end).await?;
         Ok(Ended { status, stopped: Some(reason), told_to_end })
     }
 
-    /// Has it end: asks it, and after the grace makes it.
-    async fn stop(
+    /// Waits until it ends that has been asked to, and makes it after the grace.
+    async fn stopped(
         &mut self,
         signals: &mut Signals,
         grace: Duration,
         told_to_end: &mut Option<i32>,
     ) -> Result<ExitStatus, Failure> {
-        self.send(Signal::TERM);
-        // One that is stopped gets nothing else before.
-        self.send(Signal::CONT);
         let deadline = Instant::now().checked_add(grace);
         let mut over = pin!(async {
             match deadline {

@@ -7,7 +7,8 @@ use tokio::time::timeout;
 use zk_recipes::{Client, ClientBuilder, ConnectionState, Watch, zookeeper_client as zk};
 
 use crate::args::Connection;
-use crate::exit::{Failure, OTHER, UNREACHABLE, say};
+use crate::exit::{Failure, OTHER, UNREACHABLE};
+use crate::said::say;
 use crate::tls::Files;
 
 /// The variable with `user:password`.

@@ -8,8 +8,9 @@ use zk_recipes::{Client, LeaderLatch, LeaderObserver, LeaderOptions, Leadership,
 
 use crate::args::{Connection, Elect};
 use crate::child::{self, Ended, Held, Running};
-use crate::exit::{Failure, LOST, say};
+use crate::exit::{Failure, LOST};
 use crate::nested::Outer;
+use crate::said::{say, wait_until_written};
 use crate::signals::{Signals, code_of};
 
 /// What the leadership waits for beyond the grace of the command, which then gets killed.
@@ -47,6 +48,14 @@ async fn lead(client: &Client, args: &Elect, signals: &mut Signals) -> Result<Ex
             }
         };
         let leadership = signals.unless_told_to_end(&what, leading).await??;
+        // What the command writes comes after it.
+        wait_until_written();
+        if let Some(reason) = leadership.loss() {
+            say(&format!(
+                "the leadership {path} was lost: {reason}; nothing was run; stands for election again"
+            ));
+            continue;
+        }
         let ended = term(client, args, &leadership, &outer, signals).await?;
         if ended.stopped.is_some() {
             if let Some(number) = ended.told_to_end {

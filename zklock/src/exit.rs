@@ -4,15 +4,11 @@ use std::fmt;
 use std::io::{ErrorKind, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::getpgrp;
-use rustix::termios::{tcgetpgrp, tcgetwinsize};
 use zk_recipes::{Error, report};
 
-use crate::queue::printable;
-use crate::table::cut;
+use crate::said::say;
 
 /// An outer run holds what an inner one wants.
 pub(crate) const HELD_OUTSIDE: u8 = 117;
@@ -103,58 +99,21 @@ impl From<Error> for Failure {
     }
 }
 
-/// Writes a line to the standard error, which the command under the lock shares: so it says from whom it is. The message
-/// may have text of servers and other clients in it.
-pub(crate) fn say(message: &str) {
-    // Not `eprintln`, which panics where the other end is gone.
-    let _ = writeln!(std::io::stderr(), "{}zklock: {}", wiped(), printable(message));
-}
-
-/// Whether a [`Status`] is on the terminal.
-static IS_SHOWN: AtomicBool = AtomicBool::new(false);
-
-/// A line at the end of the terminal of the standard error. It is wiped before anything else is said, and when this is
-/// dropped.
-#[derive(Debug, Default)]
-pub(crate) struct Status(());
-
-impl Status {
-    /// Shows a message in place of the one before.
-    pub(crate) fn show(&mut self, message: &str) {
-        let error = std::io::stderr();
-        // In the background, it would appear in what the user types.
-        if tcgetpgrp(&error).is_ok_and(|foreground| foreground != getpgrp()) {
-            return;
-        }
-        let columns = tcgetwinsize(&error).map_or(80, |size| usize::from(size.ws_col));
-        let line = format!("zklock: {}", printable(message));
-        // One row: wide characters are not wrapped, either.
-        let _ = write!(&error, "{}\x1b[?7l{}\x1b[?7h", wiped(), cut(&line, columns.saturating_sub(2)));
-        IS_SHOWN.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Drop for Status {
-    fn drop(&mut self) {
-        let _ = std::io::stderr().write_all(wiped().as_bytes());
-    }
-}
-
-/// What wipes the [`Status`], if there is one.
-fn wiped() -> &'static str {
-    if IS_SHOWN.swap(false, Ordering::Relaxed) { "\r\x1b[K" } else { "" }
-}
-
 /// Writes to the standard output.
 ///
 /// # Errors
 /// It cannot be written to. That its reader has seen enough, as in `zklock ls | head`, is none.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
-    print_while_read(text).map(drop)
+    try_print(text).map(drop)
 }
 
-/// Does the same, and breaks once nobody reads any more.
-pub(crate) fn print_while_read(text: &str) -> Result<ControlFlow<()>, Failure> {
+/// Does the same, and breaks once nobody reads any more. Signals are heeded while the reader pauses.
+pub(crate) async fn print_while_read(text: String) -> Result<ControlFlow<()>, Failure> {
+    let printed = tokio::task::spawn_blocking(move || try_print(&text)).await;
+    printed.map_err(|error| Failure::other(format!("cannot write to the standard output: {error}")))?
+}
+
+fn try_print(text: &str) -> Result<ControlFlow<()>, Failure> {
     let mut output = std::io::stdout().lock();
     match output.write_all(text.as_bytes()).and_then(|()| output.flush()) {
         Ok(()) => Ok(ControlFlow::Continue(())),

@@ -9,7 +9,7 @@ use tokio::io::AsyncReadExt;
 use zk_recipes::Client;
 
 use crate::args::{Connection, Hold};
-use crate::exit::{Failure, LOST, UNREACHABLE, print};
+use crate::exit::{Failure, LOST, UNREACHABLE, print_while_read};
 use crate::nested::Outer;
 use crate::run::{Released, acquired, release, with_client};
 use crate::signals::Signals;
@@ -36,8 +36,15 @@ async fn until_ended(
             return Err(Failure::other(format!("the standard input ended before the lock {path} was free")));
         }
     };
-    print(&format!("{} {}\n", guard.fencing_token(), guard.node_path()))?;
+    let unprinted = async {
+        match print_while_read(format!("{} {}\n", guard.fencing_token(), guard.node_path())).await {
+            Ok(_) => std::future::pending().await,
+            Err(failure) => failure,
+        }
+    };
     let reason = tokio::select! {
+        biased;
+        failure = unprinted => return Err(failure),
         reason = guard.lost() => Some(reason),
         _ = signals.ending() => None,
         () = ended => None,

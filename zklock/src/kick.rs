@@ -6,8 +6,9 @@ use std::process::ExitCode;
 use zk_recipes::{Client, Participant, operate};
 
 use crate::args::{Connection, Kick};
-use crate::exit::{ABSENT, Failure, OTHER, print, say};
+use crate::exit::{ABSENT, Failure, OTHER, print};
 use crate::queue::{Queue, identity, printable, state};
+use crate::said::say;
 use crate::time;
 
 pub(crate) async fn kick(connection: &Connection, args: &Kick) -> Result<ExitCode, Failure> {

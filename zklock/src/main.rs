@@ -22,6 +22,7 @@ mod nested;
 mod queue;
 mod recipe;
 mod run;
+mod said;
 mod show;
 mod shown;
 mod signals;
@@ -41,6 +42,12 @@ use crate::exit::Failure;
 use crate::nested::Outer;
 
 fn main() -> ExitCode {
+    let code = begin();
+    said::wait_until_written();
+    code
+}
+
+fn begin() -> ExitCode {
     let mut cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {

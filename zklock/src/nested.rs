@@ -10,9 +10,10 @@ use futures_util::FutureExt;
 use tokio::time::sleep;
 use zk_recipes::{Client, Participant};
 
-use crate::exit::{Failure, HELD_OUTSIDE, say};
+use crate::exit::{Failure, HELD_OUTSIDE};
 use crate::queue::role;
 use crate::recipe::Role;
+use crate::said::say;
 
 /// The variable with the sessions and nodes by which this process and those above hold locks, a line each, the outermost
 /// first.

@@ -11,9 +11,10 @@ use zk_recipes::{
 
 use crate::args::{Connection, Run, Wanted};
 use crate::child::{self, Held, Running};
-use crate::exit::{Failure, LOST, UNREACHABLE, say};
+use crate::exit::{Failure, LOST, UNREACHABLE};
 use crate::nested::Outer;
 use crate::queue::Queue;
+use crate::said::{say, wait_until_written};
 use crate::signals::Signals;
 use crate::waiting;
 
@@ -55,6 +56,11 @@ async fn under_lock(
     let path = &args.supervised.path;
     let outer = Outer::read();
     let guard = acquired(client, &args.wanted, path, &outer, patience, signals).await?;
+    // What the command writes comes after it.
+    wait_until_written();
+    if let Some(reason) = guard.loss() {
+        return Err(Failure::new(LOST, format!("the lock {path} was lost: {reason}; nothing was run")));
+    }
     let held = Held { path, token: guard.fencing_token(), held: outer.and(client, guard.node_path()) };
     let running = Running::start(&args.supervised.command(), &held);
     let running = match running {

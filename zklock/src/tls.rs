@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use zk_recipes::zookeeper_client::{TlsCa, TlsCerts, TlsDynamicCerts, TlsIdentity};
 
-use crate::exit::{Failure, say};
+use crate::exit::Failure;
+use crate::said::say;
 
 /// How often the files are looked at.
 const LOOK: Duration = Duration::from_secs(10);

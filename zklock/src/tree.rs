@@ -6,9 +6,10 @@ use futures_util::future::join_all;
 use zk_recipes::{Client, Error, InterProcessMutex};
 
 use crate::connect::{catch_up, children};
-use crate::exit::{Failure, UNREACHABLE, say};
+use crate::exit::{Failure, UNREACHABLE};
 use crate::queue::{absent, printable, recipe_of};
 use crate::recipe::{self, Recipe, Role};
+use crate::said::say;
 
 /// How many nodes are read at a time.
 pub(crate) const AT_ONCE: usize = 16;

@@ -9,8 +9,9 @@ use tokio::time::sleep;
 use zk_recipes::{Client, Participant};
 
 use crate::args::Wanted;
-use crate::exit::{Failure, Status, say};
+use crate::exit::Failure;
 use crate::queue::{Queue, identity};
+use crate::said::{Status, say};
 use crate::table::count;
 use crate::time;
 

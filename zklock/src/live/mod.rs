@@ -16,7 +16,8 @@ use tokio::time::{sleep, timeout};
 use zk_recipes::Client;
 
 use crate::args::{self, Connection, Live};
-use crate::exit::{Failure, is_unread, print_while_read, say};
+use crate::exit::{Failure, is_unread, print_while_read};
+use crate::said::say;
 use crate::signals::{Signals, code_of};
 use crate::time::rfc3339;
 
@@ -105,7 +106,7 @@ async fn print_changes(
         if last.as_ref() != Some(&view.state) {
             let mut line = view.json;
             line["at"] = rfc3339(SystemTime::now()).into();
-            if print_while_read(&format!("{line}\n"))?.is_break() {
+            if print_while_read(format!("{line}\n")).await?.is_break() {
                 return Ok(());
             }
             last = Some(view.state);

@@ -32,5 +32,7 @@ mod running;
 mod secrets;
 mod servers_gone;
 mod signals;
+mod terminal;
+mod unread;
 mod waiting;
 mod zklock;

@@ -1,0 +1,93 @@
+//! `zklock run` as the session leader of a terminal, as under `ssh -t`, `docker run -it` or `tmux new`.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{Arc, Mutex};
+
+use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
+use rustix::termios::{Winsize, tcsetwinsize};
+use tokio::process::{Child, Command};
+use zk_recipes::Client;
+use zk_recipes::testing::MemoryServer;
+
+use crate::support::{bystander_of, empty_server, ephemerals_below, mutex, queue_of, until, within};
+use crate::zklock::zklock;
+
+/// A process that leads the session of a terminal.
+struct Leader {
+    process: Child,
+    /// The end of a terminal emulator.
+    keyboard: File,
+}
+
+impl Leader {
+    fn start(command: &Command, columns: u16) -> Self {
+        let master: OwnedFd = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
+        grantpt(&master).unwrap();
+        unlockpt(&master).unwrap();
+        let slave = ptsname(&master, Vec::new()).unwrap().into_string().unwrap();
+        let no_terminal_of_ours = rustix::fs::OFlags::NOCTTY.bits().try_into().unwrap();
+        let slave =
+            File::options().read(true).write(true).custom_flags(no_terminal_of_ours).open(slave).unwrap();
+        tcsetwinsize(&slave, Winsize { ws_row: 20, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }).unwrap();
+        let mut leader = Command::new("setsid");
+        leader.arg("--ctty").arg(command.as_std().get_program()).args(command.as_std().get_args());
+        let [input, output, errors] = [(); 3].map(|()| slave.try_clone().unwrap());
+        leader.stdin(input).stdout(output).stderr(errors).kill_on_drop(true);
+        Self { process: leader.spawn().unwrap(), keyboard: master.into() }
+    }
+
+    /// What appears on the terminal.
+    fn screen(&self) -> Arc<Mutex<String>> {
+        let screen = Arc::<Mutex<String>>::default();
+        let (mut output, seen) = (self.keyboard.try_clone().unwrap(), Arc::clone(&screen));
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count) = output.read(&mut bytes) {
+                seen.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
+            }
+        });
+        screen
+    }
+
+    async fn exit_code(&mut self) -> Option<i32> {
+        within(self.process.wait()).await.unwrap().code()
+    }
+}
+
+/// As on serial lines, and terminals without an emulator.
+#[tokio::test]
+async fn a_terminal_of_unknown_size_shows_who_holds_the_lock() {
+    let server = empty_server().await;
+    let client = crate::support::connect(&server).await;
+    let _guard = mutex(&client).acquire().await.unwrap();
+    let run = zklock(&server.connect_string(), &["run", "/locks/a", "--", "true"]);
+    let leader = Leader::start(&run, 0);
+    let screen = leader.screen();
+    until("it says so", || screen.lock().unwrap().contains("waits for /locks/a")).await;
+}
+
+/// The lock is lost while Ctrl-S keeps the terminal from showing what comes before the command.
+#[tokio::test]
+async fn nothing_is_run_under_a_lock_that_is_lost_already() {
+    let server = MemoryServer::start().unwrap();
+    let zookeeper = bystander_of(&server.connect_string()).await;
+    let client = Client::connect(&server.connect_string()).await.unwrap();
+    let guard = mutex(&client).acquire().await.unwrap();
+    let directory = tempfile::tempdir().unwrap();
+    let ran = directory.path().join("ran");
+    let script = format!("echo ran >{}", ran.display());
+    let run = zklock(&server.connect_string(), &["run", "/locks/a", "--", "sh", "-c", &script]);
+    let mut leader = Leader::start(&run, 100);
+    let screen = leader.screen();
+    until("it waits", || screen.lock().unwrap().contains("waits for")).await;
+    leader.keyboard.write_all(b"\x13").unwrap();
+    guard.release().await.unwrap();
+    queue_of(&zookeeper, "/locks/a", 1).await;
+    let (_, session) = ephemerals_below(&zookeeper, "/locks/a").await[0];
+    server.kill_session(session).await.unwrap();
+    assert_eq!(leader.exit_code().await, Some(120));
+    assert!(!ran.exists(), "{screen:?}");
+}
