@@ -1,11 +1,11 @@
 //! `zklock hold`: a lock without a command.
 
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal, Read};
 use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tokio::io::AsyncReadExt;
+use rustix::event::{PollFd, PollFlags, poll};
 use zk_recipes::Client;
 
 use crate::args::{Connection, Hold};
@@ -66,10 +66,23 @@ async fn until_ended(
 
 /// Waits for the end of the standard input. One that is a terminal belongs to others, too.
 async fn input_ended() {
-    let mut input = tokio::io::stdin();
-    let mut read = [0; 1024];
-    if std::io::stdin().is_terminal() {
+    let input = std::io::stdin();
+    if input.is_terminal() {
         std::future::pending().await
     }
-    while input.read(&mut read).await.is_ok_and(|read| read > 0) {}
+    let read_all = move || {
+        let mut input = input.lock();
+        loop {
+            match input.read(&mut [0; 1024]) {
+                Ok(1..) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // Another process may have set it not to block.
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    let _ = poll(&mut [PollFd::new(&input, PollFlags::IN)], None);
+                }
+                _ => return,
+            }
+        }
+    };
+    let _ = tokio::task::spawn_blocking(read_all).await;
 }

@@ -81,3 +81,19 @@ async fn it_does_not_read_from_a_terminal() {
     assert_eq!(terminal.exit_code().await, Some(0));
     queue_of(&zookeeper, "/locks/a", 0).await;
 }
+
+/// A standard input that does not block, as another process may have set it.
+#[tokio::test]
+async fn an_input_that_has_nothing_yet_has_not_ended() {
+    let server = empty_server().await;
+    let (input, mut writer) = std::io::pipe().unwrap();
+    rustix::fs::fcntl_setfl(&input, rustix::fs::OFlags::NONBLOCK).unwrap();
+    let mut command = zklock(&server.connect_string(), &["hold", "/locks/a"]);
+    command.stdin(input);
+    let mut running = Running::start(command);
+    running.line().await;
+    std::io::Write::write_all(&mut writer, b"anything\n").unwrap();
+    drop(writer);
+    let ended = running.ended().await;
+    assert_eq!((ended.code, &*ended.errors), (Some(0), ""), "{ended:?}");
+}
