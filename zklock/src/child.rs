@@ -8,7 +8,9 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process, kill_process_group, test_kill_process_group};
+use rustix::process::{
+    Pid, Signal, WaitOptions, kill_process, kill_process_group, test_kill_process_group, waitpgid,
+};
 use tokio::process::{Child, Command};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
@@ -137,6 +139,8 @@ impl Running {
         if self.has_own_group && !is_killed {
             let empty = async {
                 while test_kill_process_group(self.pid).is_ok() {
+                    // The first process of a container inherits what the command has left behind.
+                    while let Ok(Some(_)) = waitpgid(self.pid, WaitOptions::NOHANG) {}
                     sleep(LOOK).await;
                 }
             };
@@ -151,7 +155,7 @@ impl Running {
 
     fn forward(&self, signal: Received) {
         // The terminal has sent it to the command as well.
-        if signal.is_from_terminal && !self.has_own_group {
+        if signal.is_for_group() && !self.has_own_group {
             return;
         }
         if let Some(signal) = Signal::from_named_raw(signal.number) {

@@ -3,6 +3,8 @@
 use std::io;
 use std::time::Duration;
 
+use nix::sys::signal::{SigSet, Signal};
+use rustix::process::{getpid, getsid};
 use signal_hook::consts::{
     SIGALRM, SIGCHLD, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH,
 };
@@ -13,7 +15,7 @@ use tokio::time::sleep;
 
 use crate::exit::Failure;
 
-/// Those that are forwarded. Not SIGTSTP and its like: they stop this process along with the command.
+/// Those that are forwarded. Not SIGTSTP and its like: this process stops by Ctrl-Z at a terminal along with the command.
 const FORWARDED: [i32; 9] = [SIGALRM, SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGWINCH];
 
 /// Those that ask a process to end.
@@ -26,11 +28,17 @@ const MOMENT: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received {
     pub(crate) number: i32,
-    /// The kernel sent it: for what was typed, to the whole process group that the terminal is given to.
-    pub(crate) is_from_terminal: bool,
+    is_from_kernel: bool,
 }
 
 impl Received {
+    /// Whether the whole process group that the terminal is given to has got it, as what is typed there. The end of the
+    /// terminal is told to the leader of the session only, and an alarm to the process that has set it.
+    pub(crate) fn is_for_group(self) -> bool {
+        let is_leader = || getsid(None).is_ok_and(|session| session == getpid());
+        self.is_from_kernel && self.number != SIGALRM && !(self.number == SIGHUP && is_leader())
+    }
+
     /// Its number, if it asks this process to end.
     pub(crate) fn ends(self) -> Option<i32> {
         ENDING.contains(&self.number).then_some(self.number)
@@ -50,13 +58,16 @@ impl Signals {
         let ignored = ignored();
         let wanted = FORWARDED.iter().filter(|number| !is_in(ignored, **number));
         // Where this process was started to ignore SIGCHLD, it would not hear how the command ends.
-        let wanted = wanted.chain([&SIGCHLD]);
-        let mut signals = SignalsInfo::<WithRawSiginfo>::new(wanted).map_err(failed)?;
+        let wanted: Vec<_> = wanted.chain([&SIGCHLD]).copied().collect();
+        let mut signals = SignalsInfo::<WithRawSiginfo>::new(&wanted).map_err(failed)?;
+        // This process may have inherited that they are blocked. The threads that it starts, and the command, inherit this.
+        let set: SigSet = wanted.iter().filter_map(|number| Signal::try_from(*number).ok()).collect();
+        set.thread_unblock().map_err(|error| failed(error.into()))?;
         let (sender, received) = unbounded_channel();
         let listener = move || {
             for signal in signals.forever().filter(|signal| signal.si_signo != SIGCHLD) {
                 // On Linux, what processes send has a code of at most zero.
-                let signal = Received { number: signal.si_signo, is_from_terminal: signal.si_code > 0 };
+                let signal = Received { number: signal.si_signo, is_from_kernel: signal.si_code > 0 };
                 // Nobody listens any more while the process ends.
                 let _ = sender.send(signal);
             }
@@ -125,7 +136,7 @@ pub(crate) fn code_of(number: i32) -> u8 {
 }
 
 /// The signals that this process was started to ignore, as a mask. They stay ignored, also in the command: `nohup`, and
-/// shells for what they run in the background, want it.
+/// shells for what they run in the background, want it. But what std starts does not ignore SIGPIPE.
 fn ignored() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));

@@ -298,3 +298,29 @@ async fn it_can_end_with_what_has_started_it() {
     shell.says("TERM").await;
     queue_of(&zookeeper, "/locks/a", 0).await;
 }
+
+/// In a container without an init, nothing else reaps what the command has left behind.
+#[tokio::test]
+async fn what_is_dead_is_not_waited_for_in_a_container() {
+    let container = ["--pid", "--fork", "--mount-proc", "--kill-child"];
+    // Not every user may make one.
+    let tried = Command::new("unshare").args(container).arg("true").stderr(Stdio::null()).status().await;
+    if !tried.is_ok_and(|status| status.success()) {
+        return;
+    }
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let script = "sleep 1000 & echo started; exec sleep 1000";
+    let inner =
+        zklock(&server.connect_string(), &["run", "--grace=10m", "/locks/a", "--", "sh", "-c", script]);
+    let mut command = Command::new("unshare");
+    command.args(container).arg(inner.as_std().get_program());
+    command.args(inner.as_std().get_args()).kill_on_drop(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut running = Running::start(command);
+    running.says("started").await;
+    let (_, session) = ephemerals_below(&zookeeper, "/locks/a").await[0];
+    server.kill_session(session).await.unwrap();
+    let ended = running.ended().await;
+    assert_eq!(ended.code, Some(120), "{ended:?}");
+}

@@ -1,9 +1,12 @@
 //! Signals to `zklock run`.
 
+use std::process::Stdio;
+
 use rustix::process::Signal;
+use tokio::process::Command;
 
 use crate::support::{bystander, children, connect, empty_server, mutex, queue_of};
-use crate::zklock::{Running, UNTIL_TERM};
+use crate::zklock::{Running, UNTIL_TERM, zklock};
 
 #[tokio::test]
 async fn one_that_waits_leaves_without_a_trace() {
@@ -75,7 +78,7 @@ async fn two_interrupts_leave_no_node() {
 #[tokio::test]
 async fn signals_that_were_ignored_stay_ignored() {
     let server = empty_server().await;
-    let mut command = tokio::process::Command::new("sh");
+    let mut command = Command::new("sh");
     let zklock = env!("CARGO_BIN_EXE_zklock");
     command.args([
         "-c",
@@ -86,8 +89,8 @@ async fn signals_that_were_ignored_stay_ignored() {
         &server.connect_string(),
     ]);
     command.args(["run", "/locks/a", "--", "sh", "-c", UNTIL_TERM]);
-    command.stdin(std::process::Stdio::null()).kill_on_drop(true);
-    command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+    command.stdin(Stdio::null()).kill_on_drop(true);
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut running = Running::start(command);
     running.says("started").await;
     running.send(Signal::HUP);
@@ -95,4 +98,22 @@ async fn signals_that_were_ignored_stay_ignored() {
     running.says("TERM").await;
     let ended = running.ended().await;
     assert_eq!(ended.code, Some(3), "{ended:?}");
+}
+
+/// Programs that wait for signals in one thread block them, and what they start inherits that.
+#[tokio::test]
+async fn a_signal_that_was_blocked_ends_it() {
+    let server = empty_server().await;
+    let zookeeper = bystander(&server).await;
+    let zklock = zklock(&server.connect_string(), &["hold", "/locks/a"]);
+    let mut command = Command::new("env");
+    // The option that unblocks is left out.
+    command.arg("--block-signal=TERM").args(zklock.as_std().get_args().skip(1));
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
+    let mut running = Running::start(command);
+    let _input = running.input();
+    running.line().await;
+    running.send(Signal::TERM);
+    queue_of(&zookeeper, "/locks/a", 0).await;
+    assert_eq!(running.ended().await.code, Some(0));
 }

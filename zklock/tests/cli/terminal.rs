@@ -57,6 +57,38 @@ impl Leader {
     }
 }
 
+/// The kernel tells the session leader only.
+#[tokio::test]
+async fn the_command_is_told_that_the_terminal_is_gone() {
+    let server = empty_server().await;
+    let directory = tempfile::tempdir().unwrap();
+    let told = directory.path().join("told");
+    let script = format!(
+        "trap 'echo HUP >>{0}; exit 3' HUP; echo started >{0}; while :; do sleep 0.05; done",
+        told.display()
+    );
+    let run = zklock(&server.connect_string(), &["run", "/locks/a", "--", "sh", "-c", &script]);
+    let Leader { mut process, keyboard } = Leader::start(&run, 100);
+    let read = || std::fs::read_to_string(&told).unwrap_or_default();
+    until("it has started", || read() == "started\n").await;
+    drop(keyboard);
+    assert_eq!(within(process.wait()).await.unwrap().code(), Some(3));
+    assert_eq!(read(), "started\nHUP\n");
+}
+
+/// One outlasts an exec, as in `perl -e 'alarm shift; exec @ARGV' 60 zklock run ...`.
+#[tokio::test]
+async fn an_alarm_of_the_kernel_reaches_the_command() {
+    let server = empty_server().await;
+    let script = "trap 'echo ALRM; exit 3' ALRM; while :; do sleep 0.05; done";
+    let run = zklock(&server.connect_string(), &["run", "/locks/a", "--", "sh", "-c", script]);
+    let mut alarmed = Command::new("perl");
+    alarmed.args(["-e", "alarm 2; exec @ARGV"]).arg(run.as_std().get_program()).args(run.as_std().get_args());
+    let mut leader = Leader::start(&alarmed, 100);
+    let _screen = leader.screen();
+    assert_eq!(leader.exit_code().await, Some(3));
+}
+
 /// As on serial lines, and terminals without an emulator.
 #[tokio::test]
 async fn a_terminal_of_unknown_size_shows_who_holds_the_lock() {
