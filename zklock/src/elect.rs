@@ -35,8 +35,10 @@ async fn lead(client: &Client, args: &Elect, signals: &mut Signals) -> Result<Ex
     if !outer.is_none() {
         let observer = LeaderObserver::new(client, path)?;
         let what = format!("the leadership {path}");
-        let participants = signals.unless_told_to_end(&what, observer.participants()).await??;
-        outer.ensure_free(path, &participants, 1, false)?;
+        // What may not be read can be waited for.
+        if let Ok(participants) = signals.unless_told_to_end(&what, observer.participants()).await? {
+            outer.ensure_free(path, &participants, 1, false)?;
+        }
     }
     let latch = LeaderLatch::start(client, path, options)?;
     loop {

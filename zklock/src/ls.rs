@@ -52,7 +52,7 @@ pub(crate) async fn holders(client: &Client, places: &[&Place]) -> Result<Vec<Op
 
 async fn holder(client: &Client, place: &Place) -> Result<Option<Participant>, Failure> {
     let path = &place.path;
-    Ok(match place.recipe {
+    let holder = match place.recipe {
         Recipe::Mutex => InterProcessMutex::new(client, path)?.holder().await,
         Recipe::Latch => LeaderObserver::new(client, path)?.leader().await,
         // The number of permits matters to those who acquire some.
@@ -64,7 +64,12 @@ async fn holder(client: &Client, place: &Place) -> Result<Option<Participant>, F
                 writer => writer,
             }
         }
-    }?)
+    };
+    match holder {
+        // Others are shown all the same.
+        Err(error) if !error.is_retryable() => Ok(None),
+        holder => Ok(holder?),
+    }
 }
 
 fn as_json(tree: &Tree, lines: &[Line<'_>], uses: Option<&[Use]>) -> String {

@@ -114,7 +114,8 @@ pub(crate) async fn acquired(
         // A wait with a limit ends by itself.
         if wanted.timeout.is_none()
             && !outer.is_none()
-            && let Some(queue) = Queue::find(client, path).await?
+            // What may not be read can be waited for.
+            && let Ok(Some(queue)) = Queue::find(client, path).await
         {
             let permits = wanted.permits.unwrap_or(1);
             outer.ensure_free(path, &queue.participants, permits, wanted.shared)?;

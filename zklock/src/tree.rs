@@ -21,7 +21,7 @@ pub(crate) struct Tree {
     pub(crate) places: Vec<Place>,
     /// The paths of nodes that are no part of a queue, below the namespace.
     pub(crate) others: Vec<String>,
-    /// Nodes that this client may not list.
+    /// Nodes that this client may not list, and queues with participants that it may not read.
     pub(crate) unreadable: Vec<String>,
     /// There is more than the limit.
     pub(crate) is_truncated: bool,
@@ -95,7 +95,7 @@ impl Tree {
     pub(crate) fn say_what_is_missing(&self, limit: usize) {
         for path in &self.unreadable {
             say(&format!(
-                "left out {}: cannot list it; authenticate as one who may, with --auth-file",
+                "left out {}: cannot read it; authenticate as one who may, with --auth-file",
                 printable(path)
             ));
         }

@@ -12,7 +12,7 @@ use tokio::time::sleep;
 use zk_recipes::{Client, Participant};
 
 use crate::args::{Connection, Deadlocks};
-use crate::exit::{DEADLOCK, Failure, print};
+use crate::exit::{DEADLOCK, Failure, UNREACHABLE, print};
 use crate::json;
 use crate::nested::outer_sessions;
 use crate::queue::{Queue, identity, printable, role, state};
@@ -77,10 +77,19 @@ async fn read(client: &Client, args: &Deadlocks) -> Result<(Vec<Tree>, Vec<Queue
     let waited_for = places.values().filter(|place| place.waiters > 0 && place.recipe != Recipe::Latch);
     let paths: Vec<&str> = waited_for.map(|place| &*place.path).collect();
     let mut queues = Vec::with_capacity(paths.len());
+    let mut unreadable = Vec::new();
     for paths in paths.chunks(AT_ONCE) {
-        for found in join_all(paths.iter().map(|path| Queue::find(client, path))).await {
-            queues.extend(found?);
+        let found = join_all(paths.iter().map(|path| Queue::find(client, path))).await;
+        for (path, found) in paths.iter().zip(found) {
+            match found {
+                Ok(queue) => queues.extend(queue),
+                Err(failure) if failure.code() == UNREACHABLE => return Err(failure),
+                Err(_) => unreadable.push((*path).to_owned()),
+            }
         }
+    }
+    if let Some(tree) = trees.first_mut() {
+        tree.unreadable.extend(unreadable);
     }
     Ok((trees, queues))
 }

@@ -2,12 +2,13 @@
 
 use std::os::unix::ffi::OsStrExt;
 
+use rustix::process::Signal;
 use zk_recipes::Client;
 use zk_recipes::testing::MemoryServer;
 
 use crate::pki::Ca;
-use crate::support::empty_server;
-use crate::zklock::{Running, UNTIL_TERM, done, zklock};
+use crate::support::{acquire_in_task, bystander_of, empty_server, mutex_at, queue_of};
+use crate::zklock::{Running, UNTIL_TERM, done, done_at, zklock};
 
 const SECRET: &str = "zklock-tests:a-secret-word";
 
@@ -98,4 +99,54 @@ async fn what_cannot_encrypt_says_so() {
         assert_eq!((ended.code, &*ended.output), (Some(122), ""), "{options:?}: {ended:?}");
         assert!(ended.errors.contains(hint), "{ended:?}");
     }
+}
+
+/// A holder whose node others may not read, at a path that they may list.
+async fn with_a_secret_holder() -> (MemoryServer, Running) {
+    let server = MemoryServer::start().unwrap();
+    let connect = server.connect_string();
+    // It leaves the path open to everyone.
+    assert_eq!(done_at(&connect, &["run", "/open/a", "--", "true"]).await.code, Some(0));
+    let mut secret = zklock(&connect, &["--creator-only", "run", "/open/a", "--", "sh", "-c", UNTIL_TERM]);
+    secret.env("ZKLOCK_AUTH", SECRET);
+    let mut secret = Running::start(secret);
+    secret.says("started").await;
+    (server, secret)
+}
+
+#[tokio::test]
+async fn one_node_that_may_not_be_read_does_not_hide_all_others() {
+    let (server, _secret) = with_a_secret_holder().await;
+    let connect = server.connect_string();
+    let zookeeper = bystander_of(&connect).await;
+    let [client, other] =
+        [Client::connect(&connect).await.unwrap(), Client::connect(&connect).await.unwrap()];
+    let _one = mutex_at(&client, "/locks/a").acquire().await.unwrap();
+    let _two = mutex_at(&other, "/locks/b").acquire().await.unwrap();
+    for (client, path) in [(&client, "/locks/b"), (&other, "/locks/a"), (&client, "/open/a")] {
+        acquire_in_task(&mutex_at(client, path));
+        queue_of(&zookeeper, path, 2).await;
+    }
+    let found = done_at(&connect, &["deadlocks", "/"]).await;
+    assert_eq!(found.code, Some(119), "{found:?}");
+    assert!(found.errors.contains("left out /open/a"), "{found:?}");
+    let listed = done_at(&connect, &["ls", "/"]).await;
+    assert_eq!(listed.code, Some(0), "{listed:?}");
+    for path in ["/locks/a", "/locks/b", "/open/a"] {
+        assert!(listed.output.contains(path), "{listed:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_inner_run_waits_for_a_holder_that_may_not_be_read() {
+    let (server, secret) = with_a_secret_holder().await;
+    let zookeeper = bystander_of(&server.connect_string()).await;
+    let mut inner = zklock(&server.connect_string(), &["run", "/open/a", "--", "echo", "ran"]);
+    inner.env("ZKLOCK_HELD", "0x1 /outer/_c_x-lock-0000000000");
+    let running = Running::start(inner);
+    queue_of(&zookeeper, "/open/a", 2).await;
+    secret.send(Signal::TERM);
+    assert_eq!(secret.ended().await.code, Some(3));
+    let ended = running.ended().await;
+    assert_eq!((ended.code, &*ended.output), (Some(0), "ran\n"), "{ended:?}");
 }
