@@ -122,8 +122,8 @@ async fn participants(client: &Client, path: &str, recipe: Recipe) -> Result<Vec
     })
 }
 
-fn number(participant: &Participant) -> i32 {
-    recipe::participant(participant.node_path()).map_or(i32::MAX, |(_, number)| number)
+fn number(participant: &Participant) -> u32 {
+    recipe::participant(participant.node_path()).map_or(u32::MAX, |(_, number)| number)
 }
 
 /// What a participant does.

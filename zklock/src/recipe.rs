@@ -74,16 +74,22 @@ impl Role {
     }
 }
 
-/// Reads the name of a participant's node: its role, and the number that the server gave it.
-pub(crate) fn participant(name: &str) -> Option<(Role, i32)> {
+/// Reads the name of a participant's node, or its path: its role, and the number that the server gave it. That turns negative
+/// after 2^31 children, and as an unsigned number goes on.
+pub(crate) fn participant(name: &str) -> Option<(Role, u32)> {
     MARKERS.iter().find_map(|(marker, role)| {
         let (prefix, number) = name.rsplit_once(marker)?;
         // `clock-0000000001` is none.
-        let is_whole = prefix.is_empty() || prefix.ends_with('-') || marker.starts_with('_');
+        let is_whole = prefix.is_empty() || prefix.ends_with(['-', '/']) || marker.starts_with('_');
         let is_number =
             number.len() >= 10 && number.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
-        (is_whole && is_number).then_some((*role, number.parse().ok()?))
+        (is_whole && is_number).then_some((*role, number.parse::<i32>().ok()?.cast_unsigned()))
     })
+}
+
+/// Whether only a program gives such a name to a participant's node, and no user to a path.
+pub(crate) fn is_unmistakable(name: &str) -> bool {
+    name.starts_with("_c_") || name.contains("__lock__") || name.contains("__rlock__")
 }
 
 #[cfg(test)]
@@ -99,7 +105,8 @@ mod tests {
             ("_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-__WRIT__0000000002", Some((Role::Write, 2))),
             ("_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-latch-0000000003", Some((Role::Latch, 3))),
             ("lease-0000000003", Some((Role::Lease, 3))),
-            ("lock--2147483648", Some((Role::Lock, i32::MIN))),
+            ("lock--2147483648", Some((Role::Lock, 1 << 31))),
+            ("leases/lease-0000000003", Some((Role::Lease, 3))),
             ("clock-0000000001", None),
             ("lock-1", None),
             ("locks", None),

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use futures_util::future::join_all;
+use futures_util::future::{join_all, try_join_all};
 use zk_recipes::{Client, Error, InterProcessMutex};
 
-use crate::connect::{catch_up, children};
+use crate::connect::{catch_up, children, node};
 use crate::exit::{Failure, UNREACHABLE};
 use crate::queue::{absent, printable, recipe_of};
 use crate::recipe::{self, Recipe, Role};
@@ -13,6 +13,9 @@ use crate::said::say;
 
 /// How many nodes are read at a time.
 pub(crate) const AT_ONCE: usize = 16;
+
+/// Less than any node has.
+const NO_DATA: i32 = -1;
 
 /// What is found below a path.
 #[derive(Debug, Default)]
@@ -151,34 +154,65 @@ fn full(prefix: &str, path: &str) -> String {
 async fn visit(client: &Client, prefix: &str, path: &str) -> Result<Visited, NotVisited> {
     let full_path = full(prefix, path);
     let mut names = children(client, &full_path).await?.ok_or(NotVisited::Gone)?;
+    let paths = paths(client, &full_path, &names).await?;
+    names.retain(|name| !paths.contains(name));
     let recipe = match path {
         "" => None,
         _ => recipe_of(client, &full_path, &names).await?,
     };
-    let place = match recipe {
-        Some(recipe) => Place::read(client, path, &full_path, recipe, &names).await?,
-        None => None,
-    };
+    if recipe == Some(Recipe::Semaphore) {
+        // Its parts are no locks of their own, but there may be some below them.
+        names.retain(|name| !matches!(&**name, "locks" | "leases"));
+        // Waiters are listed first: one that gets its permit in between is then seen twice, and not missed.
+        for part in ["locks", "leases"] {
+            let below = children(client, &format!("{full_path}/{part}")).await?.unwrap_or_default();
+            names.extend(below.into_iter().map(|name| format!("{part}/{name}")));
+        }
+    }
+    let place = recipe.and_then(|recipe| Place::among(&names, path, &full_path, recipe));
     names.retain(|name| match recipe {
-        // Its parts are no locks of their own.
-        Some(Recipe::Semaphore) => !matches!(&**name, "locks" | "leases"),
         Some(_) => recipe::participant(name).is_none(),
         // What the servers keep about themselves.
         None => full_path != "/" || name != "zookeeper",
     });
+    names.extend(paths);
     Ok(Visited { is_queue: recipe.is_some(), place, below: names })
+}
+
+/// Those that are named as participants, but have children, as no ephemeral node has: paths of their own.
+async fn paths(client: &Client, full_path: &str, names: &[String]) -> Result<Vec<String>, Failure> {
+    let is_doubtful = |name: &&String| recipe::participant(name).is_some() && !recipe::is_unmistakable(name);
+    let doubtful: Vec<_> = names.iter().filter(is_doubtful).collect();
+    let mut paths = Vec::new();
+    for some in doubtful.chunks(AT_ONCE) {
+        let read = some.iter().map(async |name| {
+            let path = format!("{}/{name}", full_path.trim_end_matches('/'));
+            node(client, &path, NO_DATA).await
+        });
+        for (name, node) in some.iter().zip(try_join_all(read).await?) {
+            if node.is_some_and(|node| node.stat.num_children > 0) {
+                paths.push((*name).clone());
+            }
+        }
+    }
+    Ok(paths)
 }
 
 impl Place {
     /// `None` if nobody takes part.
-    async fn read(
-        client: &Client,
-        path: &str,
-        full_path: &str,
-        recipe: Recipe,
-        names: &[String],
-    ) -> Result<Option<Self>, Failure> {
-        let place = |holders: Vec<String>, waiters: Vec<String>| Self {
+    fn among(names: &[String], path: &str, full_path: &str, recipe: Recipe) -> Option<Self> {
+        let (holders, waiters) = match recipe {
+            Recipe::Semaphore => {
+                let part = |part| in_order(full_path, names.iter().filter(|name| name.starts_with(part)));
+                (part("leases/"), part("locks/"))
+            }
+            _ => {
+                let mut holders = in_order(full_path, names);
+                let waiters = holders.split_off(holding(names));
+                (holders, waiters)
+            }
+        };
+        let place = Self {
             path: path.to_owned(),
             recipe,
             holders: holders.len(),
@@ -186,30 +220,14 @@ impl Place {
             first_holder: holders.into_iter().next(),
             first_waiter: waiters.into_iter().next(),
         };
-        let place = match recipe {
-            Recipe::Semaphore => {
-                let part = async |name| -> Result<Vec<String>, Failure> {
-                    let path = format!("{full_path}/{name}");
-                    Ok(in_order(&path, &children(client, &path).await?.unwrap_or_default()))
-                };
-                // Waiters are listed first: one that gets its permit in between is then seen twice, and not missed.
-                let waiters = part("locks").await?;
-                place(part("leases").await?, waiters)
-            }
-            _ => {
-                let mut holders = in_order(full_path, names);
-                let waiters = holders.split_off(holding(names));
-                place(holders, waiters)
-            }
-        };
-        Ok(Some(place).filter(|place| place.holders + place.waiters > 0))
+        Some(place).filter(|place| place.holders + place.waiters > 0)
     }
 }
 
 /// The paths of the participants among these children, by their numbers.
-fn in_order(full_path: &str, names: &[String]) -> Vec<String> {
+fn in_order<'a>(full_path: &str, names: impl IntoIterator<Item = &'a String>) -> Vec<String> {
     let mut participants: Vec<_> = names
-        .iter()
+        .into_iter()
         .filter_map(|name| recipe::participant(name).map(|(role, number)| (number, role != Role::Read, name)))
         .collect();
     participants.sort_unstable();

@@ -4,10 +4,12 @@ use futures_util::future::{join_all, select};
 use serde_json::json;
 use zk_recipes::testing::MemoryServer;
 use zk_recipes::{
-    InterProcessMutex, LeaderLatch, LeaderOptions, ReadWriteLock, Semaphore, zookeeper_client as zk,
+    Client, InterProcessMutex, LeaderLatch, LeaderOptions, ReadWriteLock, Semaphore, zookeeper_client as zk,
 };
 
-use crate::support::{bystander, connect, empty_server, mutex, queue_of, within};
+use crate::support::{
+    acquire_in_task, bystander, bystander_of, connect, empty_server, mutex, mutex_at, queue_of, within,
+};
 use crate::zklock::{Running, UNTIL_TERM, done, done_at, json};
 
 #[tokio::test]
@@ -244,4 +246,71 @@ async fn text_of_others_is_cut_and_moves_no_cursor() {
         refused.errors.contains("\\u{202e}x-lock") && !refused.errors.contains('\u{202e}'),
         "{refused:?}"
     );
+}
+
+/// A path that has `locks` and `leases` need not be a semaphore.
+#[tokio::test]
+async fn locks_below_a_path_that_is_named_as_a_part_of_a_semaphore_are_listed() {
+    let server = MemoryServer::start().unwrap();
+    let connect = server.connect_string();
+    let zookeeper = bystander_of(&connect).await;
+    let [client, other] =
+        [Client::connect(&connect).await.unwrap(), Client::connect(&connect).await.unwrap()];
+    // Two sessions that wait for one another.
+    let _one = mutex_at(&client, "/app/locks/orders").acquire().await.unwrap();
+    let _two = mutex_at(&other, "/app/locks/items").acquire().await.unwrap();
+    for (client, path) in [(&client, "/app/locks/items"), (&other, "/app/locks/orders")] {
+        acquire_in_task(&mutex_at(client, path));
+        queue_of(&zookeeper, path, 2).await;
+    }
+    let lasting = zk::CreateMode::Persistent.with_acls(zk::Acls::anyone_all());
+    for node in ["/app/leases", "/app/leases/web-7"] {
+        zookeeper.create(node, b"until tomorrow", &lasting).await.unwrap();
+    }
+    let listed = done_at(&connect, &["ls", "--all"]).await;
+    for path in ["/app/locks/orders", "/app/locks/items", "/app/leases/web-7"] {
+        assert!(listed.output.contains(path), "{listed:?}");
+    }
+    let found = done_at(&connect, &["deadlocks", "/"]).await;
+    assert_eq!(found.code, Some(119), "{found:?}");
+}
+
+/// The servers count children by 32 bits, and go on with negative numbers.
+#[tokio::test]
+async fn queues_are_in_order_when_the_numbers_overflow() {
+    let server = MemoryServer::start().unwrap();
+    let connect = server.connect_string();
+    let zookeeper = bystander_of(&connect).await;
+    let open = zk::Acls::anyone_all();
+    let (lasting, ephemeral) =
+        (zk::CreateMode::Persistent.with_acls(open), zk::CreateMode::Ephemeral.with_acls(open));
+    let names = |kinds: [&str; 4]| {
+        let numbers = ["2147483646", "2147483647", "-2147483648", "-2147483647"];
+        [0, 1, 2, 3].map(|place| format!("_c_{place}-__{}__{}", kinds[place], numbers[place]))
+    };
+    for (path, kinds, holders) in [("/rw", ["READ", "READ", "WRIT", "WRIT"], 2), ("/w", ["WRIT"; 4], 1)] {
+        zookeeper.create(path, b"", &lasting).await.unwrap();
+        for name in names(kinds) {
+            zookeeper.create(&format!("{path}/{name}"), name.as_bytes(), &ephemeral).await.unwrap();
+        }
+        let shown = done_at(&connect, &["show", "--json", path]).await.json();
+        let shown = shown["participants"].as_array().unwrap().iter();
+        let nodes: Vec<_> = shown.map(|participant| participant["node"].as_str().unwrap()).collect();
+        assert_eq!(nodes, names(kinds), "{path}");
+        let listed = done_at(&connect, &["ls", "--json", path]).await.json();
+        let counts = [&listed["locks"][0]["holders"], &listed["locks"][0]["waiters"]];
+        assert_eq!(counts, [holders, 4 - holders], "{path}");
+    }
+}
+
+/// A path whose name ends with a number of ten digits, such as a time in seconds.
+#[tokio::test]
+async fn a_lock_that_is_named_as_a_participant_is_listed() {
+    let server = MemoryServer::start().unwrap();
+    let connect = server.connect_string();
+    let client = Client::connect(&connect).await.unwrap();
+    let _guard = mutex_at(&client, "/locks/lock-1700000000").acquire().await.unwrap();
+    let listed = done_at(&connect, &["ls", "--json"]).await.json();
+    let paths: Vec<_> = listed["locks"].as_array().unwrap().iter().map(|lock| &lock["path"]).collect();
+    assert_eq!(paths, ["/locks/lock-1700000000"]);
 }
