@@ -5,7 +5,7 @@
 
 use std::io::{Write, stderr};
 use std::sync::LazyLock;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::time::Duration;
 
 use rustix::process::getpgrp;
@@ -17,6 +17,9 @@ use crate::table::cut;
 /// A reader that reads at all has done so by then.
 const MOMENT: Duration = Duration::from_secs(1);
 
+/// How much may wait for a reader. What comes then is left out.
+const MOST: usize = 100;
+
 enum Saying {
     Line(String),
     /// Takes the place of the last one.
@@ -26,8 +29,8 @@ enum Saying {
     Written(Sender<()>),
 }
 
-static SAYINGS: LazyLock<Sender<Saying>> = LazyLock::new(|| {
-    let (sender, sayings) = channel();
+static SAYINGS: LazyLock<SyncSender<Saying>> = LazyLock::new(|| {
+    let (sender, sayings) = sync_channel(MOST);
     // Without a thread nothing is said. That is no reason to let go of a lock.
     let _ = std::thread::Builder::new().name("said".into()).spawn(move || write(&sayings));
     sender
@@ -36,13 +39,13 @@ static SAYINGS: LazyLock<Sender<Saying>> = LazyLock::new(|| {
 /// Writes a line to the standard error, which the command under the lock shares: so it says from whom it is. The message
 /// may have text of servers and other clients in it.
 pub(crate) fn say(message: &str) {
-    let _ = SAYINGS.send(Saying::Line(message.to_owned()));
+    let _ = SAYINGS.try_send(Saying::Line(message.to_owned()));
 }
 
 /// Waits until all that was said is written, or for a moment.
 pub(crate) fn wait_until_written() {
     let (sender, written) = channel();
-    let _ = SAYINGS.send(Saying::Written(sender));
+    let _ = SAYINGS.try_send(Saying::Written(sender));
     let _ = written.recv_timeout(MOMENT);
 }
 
@@ -54,13 +57,13 @@ pub(crate) struct Status(());
 impl Status {
     /// Shows a message in place of the one before.
     pub(crate) fn show(&mut self, message: &str) {
-        let _ = SAYINGS.send(Saying::Status(message.to_owned()));
+        let _ = SAYINGS.try_send(Saying::Status(message.to_owned()));
     }
 }
 
 impl Drop for Status {
     fn drop(&mut self) {
-        let _ = SAYINGS.send(Saying::NoStatus);
+        let _ = SAYINGS.try_send(Saying::NoStatus);
     }
 }
 
