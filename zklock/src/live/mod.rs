@@ -90,7 +90,7 @@ async fn print_changes(
             Err(failure) if last.is_none() => return Err(failure),
             Err(failure) => {
                 if !std::mem::replace(&mut is_old, true) {
-                    say(&failure.to_string());
+                    say(&format!("what was printed is old: {failure}"));
                 }
                 if while_read(sleep(every), &sight, &mut is_old).await.is_none() {
                     return Ok(());
