@@ -74,9 +74,10 @@ impl Home {
     }
 
     fn start() -> io::Result<Self> {
-        // What waits for sockets is made by the first who needs it, and panics where that is not possible: not in the
-        // thread.
-        catch_unwind(|| async_io::block_on(Timer::after(Duration::ZERO)))
+        // What waits for sockets is made by the first who needs it, and panics if no files are left, in a thread of its own
+        // as well, which is made but once. It takes no more of them than a runtime does.
+        Builder::new_current_thread().enable_all().build()?.shutdown_background();
+        catch_unwind(|| async_io::block_on(Timer::after(Duration::from_millis(1))))
             .map_err(|_| io::Error::other("no file is left to wait for sockets"))?;
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let handle = runtime.handle().clone();
