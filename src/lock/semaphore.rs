@@ -46,12 +46,12 @@ use crate::shared::SharedCount;
 /// # Requests
 ///
 /// If this client was the last one at the gate, an acquire of any number of permits takes one round trip: one transaction
-/// creates the node at the gate and all lease nodes, provided that no other client was there in between. A list shows that
-/// the permits were free, or the numbers of the nodes, if all permits are of this client. Otherwise it takes two: one creates the node at the gate and lists the leases; one
-/// transaction creates the lease nodes, provided that the node at the gate still exists. With servers before 3.8.2,
-/// the second way takes three. The removal of the node at the gate is not awaited. A release is one delete. A failed
-/// try is a create, a list and a delete. The first acquire of a client also lists the path, in the first round trip.
-/// Curator needs five round trips for each lease.
+/// creates the node at the gate and all lease nodes, provided that no other client was there in between. That the permits
+/// were free is shown by a list; or by the numbers of the nodes, if no other client has permits. Otherwise it takes two: one
+/// creates the node at the gate and lists the leases; one transaction creates the lease nodes, provided that the node at
+/// the gate still exists. With servers before 3.8.2, the second way takes three. The removal of the node at the gate is not
+/// awaited. A release is one delete. A failed try is a create, a list and a delete. The first acquire of a client also lists
+/// the path, in the first round trip. Curator needs five round trips for each lease.
 ///
 /// ```no_run
 /// use zk_recipes::{Client, Semaphore};
