@@ -38,6 +38,9 @@ pub(crate) enum Path {
     LeasesParent,
 }
 
+/// Watches that a change fires.
+pub(crate) type Fired = Vec<(ClientId, Path)>;
+
 /// What one server shows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct View {
@@ -92,7 +95,7 @@ impl Server {
     }
 
     /// Commits a change, and answers which watches it fires.
-    pub(crate) fn commit(&mut self, change: impl FnOnce(&mut View)) -> Vec<(ClientId, Path)> {
+    pub(crate) fn commit(&mut self, change: impl FnOnce(&mut View)) -> Fired {
         let before = self.now.clone();
         change(&mut self.now);
         if self.now == before {
@@ -105,12 +108,12 @@ impl Server {
         let is_fired = |(client, path): &&(ClientId, Path)| {
             self.lagging[*client].is_none() && has_changed(&before, &self.now, path)
         };
-        let fired: Vec<(ClientId, Path)> = self.watches.iter().filter(is_fired).cloned().collect();
+        let fired: Fired = self.watches.iter().filter(is_fired).cloned().collect();
         fired.iter().for_each(|watch| _ = self.watches.remove(watch));
         fired
     }
 
-    pub(crate) fn create(&mut self, prefix: &str, owner: Owner) -> (String, Vec<(ClientId, Path)>) {
+    pub(crate) fn create(&mut self, prefix: &str, owner: Owner) -> (String, Fired) {
         let name = format!("{prefix}lock-{:010}", self.next_number);
         self.next_number += 1;
         let fired = self.commit(|now| now.gate.push(AtGate { name: name.clone(), owner }));
@@ -126,7 +129,7 @@ impl Server {
         owner: Owner,
         take: TakeId,
         wanted: u32,
-    ) -> Option<(String, i32, Vec<(ClientId, Path)>)> {
+    ) -> Option<(String, i32, Fired)> {
         if self.next_number != number {
             return None;
         }
@@ -142,12 +145,7 @@ impl Server {
     }
 
     /// Creates leases. Answers the number of the first one.
-    pub(crate) fn create_leases(
-        &mut self,
-        owner: Owner,
-        take: Option<TakeId>,
-        wanted: u32,
-    ) -> (i32, Vec<(ClientId, Path)>) {
+    pub(crate) fn create_leases(&mut self, owner: Owner, take: Option<TakeId>, wanted: u32) -> (i32, Fired) {
         let leases = self.new_leases(owner, take, wanted);
         (leases[0].number, self.commit(|now| now.leases.extend(leases)))
     }
@@ -159,23 +157,23 @@ impl Server {
     }
 
     /// The parent at the gate, which is empty, is deleted and made again.
-    pub(crate) fn reap(&mut self) -> Vec<(ClientId, Path)> {
+    pub(crate) fn reap(&mut self) -> Fired {
         self.next_number = 0;
         self.commit(|now| now.parents += 1)
     }
 
     /// The same with that of the leases.
-    pub(crate) fn reap_leases(&mut self) -> Vec<(ClientId, Path)> {
+    pub(crate) fn reap_leases(&mut self) -> Fired {
         self.next_lease = 0;
         self.commit(|now| now.leases_parents += 1)
     }
 
     /// The server of a client comes up to date. Answers which watches that fires.
-    pub(crate) fn catch_up(&mut self, client: ClientId) -> Vec<(ClientId, Path)> {
+    pub(crate) fn catch_up(&mut self, client: ClientId) -> Fired {
         let Some(before) = self.lagging[client].take() else { return Vec::new() };
         let is_fired =
             |(of, path): &&(ClientId, Path)| *of == client && has_changed(&before, &self.now, path);
-        let fired: Vec<(ClientId, Path)> = self.watches.iter().filter(is_fired).cloned().collect();
+        let fired: Fired = self.watches.iter().filter(is_fired).cloned().collect();
         fired.iter().for_each(|watch| _ = self.watches.remove(watch));
         fired
     }
