@@ -203,7 +203,7 @@ impl Leases {
         let (watched, entered, listed, limit) = asked.await;
         let Some((leases, seat)) = entered? else { return Ok(None) };
         let (listed, at) = along.learn(watched, listed);
-        let counted = self.counted(&local, &leases, listed, at)?;
+        let counted = self.counted(&local, &leases, listed, at).ok().flatten();
         let count = counted.zip(limit.ok()).map(|(leases, (limit, _))| Count {
             leases,
             limit,

@@ -312,9 +312,10 @@ impl PermitWaiter {
         }
         let queue = self.leases.leases();
         let local = queue.local_queue(&session);
-        let grant = |node: EphemeralNode| {
+        let grant = |mut node: EphemeralNode| {
             // Never notified: a lease waits for no one.
             let slot = local.arrive(&queue.read(node.name()?)?, self.at, &Arc::default());
+            node.keep_until_gone(local.lease());
             Some(Grant { czxid: node.czxid()?, slot: Some(slot), node })
         };
         self.taken = nodes.into_iter().map(grant).collect();

@@ -29,8 +29,9 @@ impl Prefetching {
     pub(crate) fn of(queue: &LockInternals, local: &Arc<SharedLocalQueue>) -> Self {
         // A shared contender need not wait for the one that asked.
         let is_being_listed = !queue.has_shared() && local.is_being_listed();
-        let (prefetch, at, vacancy) = local
+        let (mut prefetch, at, vacancy) = local
             .with(|known, now| (known.prefetch(now, is_being_listed), known.moment(now), known.vacancy(now)));
+        prefetch.list |= local.has_leaving_leases();
         let _list = prefetch.list.then(|| local.list_begins());
         Self { path: queue.path().clone(), local: local.clone(), prefetch, at, vacancy, _list }
     }

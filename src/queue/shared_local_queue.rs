@@ -20,6 +20,8 @@ pub(crate) struct SharedLocalQueue {
     arrived: Notify,
     /// Cloned by each list that is on its way, and was sent behind a create.
     lists: Arc<()>,
+    /// Cloned for each lease of ours that is not known to be gone.
+    leases: Arc<()>,
 }
 
 #[derive(Debug, Default)]
@@ -52,7 +54,13 @@ pub(crate) struct Guess {
 
 impl SharedLocalQueue {
     pub(crate) fn new(session: Arc<Session>) -> Self {
-        Self { session, state: Mutex::default(), arrived: Notify::new(), lists: Arc::default() }
+        Self {
+            session,
+            state: Mutex::default(),
+            arrived: Notify::new(),
+            lists: Arc::default(),
+            leases: Arc::default(),
+        }
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
@@ -116,6 +124,17 @@ impl SharedLocalQueue {
         let mut state = self.state.lock();
         state.parent_watch = Some(watch);
         state.local.parent_watched(on)
+    }
+
+    /// Returns what keeps a lease of ours counted until it is dropped.
+    pub(crate) fn lease(&self) -> Arc<()> {
+        self.leases.clone()
+    }
+
+    /// Whether leases of ours have been given back that may be there, since their deletes may fail.
+    pub(crate) fn has_leaving_leases(&self) -> bool {
+        let leases = Arc::strong_count(&self.leases) - 1;
+        leases > 0 && leases > self.with(|local, _| local.members())
     }
 
     pub(crate) fn has_members(&self) -> bool {

@@ -200,11 +200,11 @@ impl Session {
 impl State {
     /// Takes as many of those that wait as share a transaction. Of one queue, that is one create at most: its nodes would
     /// have the same fencing token.
-    fn take(&mut self) -> Vec<Waiting> {
+    fn take(&mut self, chroot: &str) -> Vec<Waiting> {
         let mut taken: Vec<Waiting> = Vec::new();
         let mut bytes = 0;
         while let Some(next) = self.waiting.front() {
-            bytes += size::of_write(&next.wish.to_write());
+            bytes += chroot.len() + size::of_write(&next.wish.to_write());
             let is_full = taken.len() == MOST || bytes > MOST_BYTES;
             let queue = next.wish.queue();
             let has_queue = |taken: &Waiting| queue.is_some() && taken.wish.queue() == queue;
@@ -222,7 +222,7 @@ impl State {
     /// Sends a transaction of those that wait, if there are any.
     fn send(&mut self) {
         let Some((session, connection)) = self.on.clone() else { return };
-        let taken = self.take();
+        let taken = self.take(connection.zookeeper.path());
         if self.waiting.is_empty() {
             self.on = None;
         }

@@ -31,6 +31,8 @@ pub(crate) struct Prefetch {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct LocalQueue<W> {
     members: BTreeMap<Rank, Member<W>>,
+    /// How many of them are exclusive.
+    exclusive: usize,
     arrivals: u64,
     knowledge: Knowledge,
     dates: Dates,
@@ -51,6 +53,7 @@ impl<W> Default for LocalQueue<W> {
     fn default() -> Self {
         Self {
             members: BTreeMap::new(),
+            exclusive: 0,
             arrivals: 0,
             knowledge: Knowledge::default(),
             dates: Dates::default(),
@@ -110,6 +113,7 @@ impl<W: Clone> LocalQueue<W> {
         let rank = Rank { sequence: node.sequence, kind: node.kind, arrival: self.arrivals };
         let parent = created.map(|at| at.parent);
         self.members.insert(rank, Member { name: node.name.clone(), wake, parent });
+        self.exclusive += usize::from(rank.kind == Kind::Exclusive);
         if let Some(up_to) = self.knowledge.known_up_to(now) {
             self.clear_up_to(self.last_in_a_row(up_to), self.moment(now));
         }
@@ -147,6 +151,11 @@ impl<W: Clone> LocalQueue<W> {
     pub(crate) fn leave(&mut self, rank: Rank) -> Vec<W> {
         let mut woken = Vec::new();
         if self.members.remove(&rank).is_none() {
+            return woken;
+        }
+        self.exclusive -= usize::from(rank.kind == Kind::Exclusive);
+        if self.exclusive == 0 && rank.kind == Kind::Shared {
+            // No one waits. There may be thousands, as of leases.
             return woken;
         }
         for (behind, member) in self.members.range(rank..) {

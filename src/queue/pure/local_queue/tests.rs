@@ -43,6 +43,8 @@ fn a_member_that_leaves_wakes_those_who_may_have_waited_for_it() {
     assert_eq!(local.leave(ranks[3]), [4]);
     assert!(!local.is_blocked(ranks[4]));
     assert_eq!(local.before(ranks[4]), 2);
+    // No one waits any more.
+    assert!(local.leave(ranks[1]).is_empty());
 }
 
 #[test]

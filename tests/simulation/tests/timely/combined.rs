@@ -292,8 +292,11 @@ async fn a_client_that_closes_right_after_it_has_given_back_takes_one_round_trip
 #[history(16, 32, 60)]
 async fn a_burst_of_small_writes_costs_no_one_the_connection(stage: Stage, kib: usize) {
     let servers = MemoryEnsemble::builder().max_request_size(kib * 1024);
-    let (_servers, proxy) = apart(&stage, servers, &format!("10.2.1.{kib}:2181")).await;
-    let client = proxy.client(session).await;
+    let (servers, proxy) = apart(&stage, servers, &format!("10.2.1.{kib}:2181")).await;
+    // Each path is that much longer on its way.
+    let chroot = format!("/{}", "c".repeat(200));
+    assert!(servers.create(&chroot, b"", false));
+    let client = stage.connect_to(0, session, &format!("{}{chroot}", proxy.address)).await;
     let options = LockOptions::new().node_data(vec![7; 1024]);
     let lock = |lock| mutex_at(&client, &format!("/locks/{lock}")).with_options(options.clone()).unwrap();
     let locks: Vec<_> = (0..200).map(lock).collect();
@@ -304,8 +307,8 @@ async fn a_burst_of_small_writes_costs_no_one_the_connection(stage: Stage, kib: 
     let strict = LockOptions::new().suspect_policy(SuspectPolicy::GiveUp);
     let held = mutex_at(&client, "/locks/held").with_options(strict).unwrap().acquire().await.unwrap();
     let waiting: Vec<_> = locks.iter().map(acquiring).collect();
-    for waiting in waiting {
-        within(waiting).await.unwrap().unwrap().release().await.unwrap();
-    }
+    let guards = join_all(waiting.into_iter().map(granted)).await;
+    guards.into_iter().for_each(drop);
+    until(|| ephemerals(&servers, &format!("{chroot}/locks")).len() == 1).await;
     assert_eq!(held.loss(), None, "{kib} KiB");
 }

@@ -200,6 +200,59 @@ async fn a_lease_that_did_not_pass_the_gate_is_noticed(stage: Stage) {
     client.close().await;
 }
 
+/// One of several leases is gone, so the transaction that gives them back is refused, and each is deleted by itself.
+#[history(false, true)]
+async fn leases_whose_release_was_refused_are_counted(stage: Stage, is_awaited: bool) {
+    let (_, client, near) = stage.far_and_near(session).await;
+    let semaphores = [&client, &near].map(|client| semaphore(client, 3));
+    for _ in 0..4 {
+        once(&semaphores[0]).await;
+    }
+    nothing_left(stage.servers()).await;
+    let all = semaphores[0].many(3).unwrap();
+    let guard = within(all.acquire()).await.unwrap();
+    sleep(A_MOMENT).await;
+    assert!(stage.servers().delete(&nodes(stage.servers(), LEASES)[0]));
+    sleep(A_MOMENT).await;
+    let mut releasing = Box::pin(guard.release());
+    assert!(poll_once(&mut releasing).is_pending());
+    if is_awaited {
+        let _ = releasing.as_mut().await;
+    }
+    sleep(A_MOMENT).await;
+    let again = within(all.try_acquire()).await.unwrap();
+    sleep(A_MOMENT).await;
+    // Those that are still to be deleted are not beside those of another guard.
+    assert!(queue(&stage, LEASES) <= 3);
+    assert_eq!(again.is_some(), is_awaited);
+    if !is_awaited {
+        let _ = releasing.await;
+    }
+    drop(again);
+    nothing_left(stage.servers()).await;
+}
+
+/// They may be created, and not deleted.
+#[history]
+async fn leases_that_may_not_be_deleted_are_counted(stage: Stage) {
+    let (_, client, near) = stage.far_and_near(session).await;
+    let semaphore = semaphore(&client, 1);
+    for _ in 0..4 {
+        once(&semaphore).await;
+    }
+    nothing_left(stage.servers()).await;
+    let operator = near.zookeeper().await.unwrap();
+    let but_delete = zk::Permission::ALL & !zk::Permission::DELETE;
+    operator.set_acl(LEASES, &[zk::Acl::new(but_delete, zk::AuthId::anyone())], None).await.unwrap();
+    for _ in 0..5 {
+        if let Ok(Ok(Some(guard))) = timeout(secs(20), semaphore.try_acquire()).await {
+            let _ = guard.release().await;
+        }
+    }
+    assert!(queue(&stage, LEASES) <= 2);
+    client.close().await;
+}
+
 /// Between its look at what is free and its leases, another has passed the gate.
 #[history]
 async fn without_a_place_at_the_gate_no_permit_is_taken(stage: Stage) {
