@@ -74,8 +74,8 @@ impl Home {
     }
 
     fn start() -> io::Result<Self> {
-        // What waits for sockets is made by the first who needs it, and panics if no files are left, in a thread of its own
-        // as well, which is made but once. It takes no more of them than a runtime does.
+        // The reactor of `async-io` is made by the first who needs it. If no files are left, that panics, and the thread of that
+        // crate ends for good. So a runtime is made before, which needs no fewer files, and fails with an error.
         Builder::new_current_thread().enable_all().build()?.shutdown_background();
         catch_unwind(|| async_io::block_on(Timer::after(Duration::from_millis(1))))
             .map_err(|_| io::Error::other("no file is left to wait for sockets"))?;

@@ -178,7 +178,7 @@ impl LockInternals {
     /// Returns whether the path is likely to exist.
     pub(super) fn forecast(&self) -> Forecast {
         let local = self.local.lock().clone();
-        if local.is_some_and(|local| local.has_members()) {
+        if local.is_some_and(|local| local.members() > 0) {
             return Forecast::Used;
         }
         self.new_paths.forecast(&self.path)

@@ -126,7 +126,7 @@ impl Leases {
         on_the_way: OnTheWay,
     ) -> Result<Entered> {
         let session = self.client().session_under_policy().await?;
-        let own = self.leases.local_queue(&session).with(|local, _| local.members());
+        let own = self.leases.local_queue(&session).members();
         if let Some(guess) = self.gate.local_queue(&session).guess(wanted, own)
             && let Some(entered) =
                 self.enter_with_leases(session, guess, &form, lease, wanted, &caller).await?
@@ -203,7 +203,7 @@ impl Leases {
         let (watched, entered, listed, limit) = asked.await;
         let Some((leases, seat)) = entered? else { return Ok(None) };
         let (listed, at) = along.learn(watched, listed);
-        let counted = self.counted(&local, &leases, listed, at).ok().flatten();
+        let counted = self.counted(&local, &leases, listed, at);
         let count = counted.zip(limit.ok()).map(|(leases, (limit, _))| Count {
             leases,
             limit,
@@ -213,19 +213,19 @@ impl Leases {
         Ok(Some(Entered { leases, seat, count, at: Some(at) }))
     }
 
-    /// Returns how many leases there are, right after some of ours were created: by a list, or by their numbers.
+    /// Returns how many leases there are, right after some of ours were created: by a list, or by their numbers. `None` if
+    /// that is not known, or another recipe is there, which the next count finds.
     fn counted(
         &self,
         local: &SharedLocalQueue,
         ours: &[EphemeralNode],
         listed: Option<Vec<String>>,
         at: Moment,
-    ) -> Result<Option<usize>> {
+    ) -> Option<usize> {
         let Some(children) = listed else {
-            let own = local.with(|local, _| local.members());
-            return Ok(self.are_all(local, ours).then_some(own + ours.len()));
+            return self.are_all(local, ours).then(|| local.members() + ours.len());
         };
-        self.leases.ensure_own_is_first(&children)?;
+        self.leases.ensure_own_is_first(&children).ok()?;
         let queue = self.leases.among(children);
         let counted = queue.len();
         // Past the last number, they have no order that is known.
@@ -238,7 +238,7 @@ impl Leases {
                 local.entered(!queue[..place].iter().all(|before| local.has(before)));
             });
         }
-        Ok(Some(counted))
+        Some(counted)
     }
 
     /// Whether the number of the first of these leases of ours shows that there are no leases but those of this session. If

@@ -273,11 +273,12 @@ impl PermitWaiter {
         let node = |_| EphemeralNode::new(leases.client(), session.clone(), leases.path(), form.clone());
         let nodes = (0..self.wanted).map(node).collect();
         let guard = Some(Guard::Exists(gate));
-        self.at = Some(leases.local_queue(&session).moment());
+        let local = leases.local_queue(&session);
+        self.at = Some(local.moment());
         let (nodes, created) = EphemeralNode::create_together(leases.client(), nodes, &session, guard).await;
         match created {
             Ok(CreateOutcome::Created) => {
-                self.leases.are_all(&leases.local_queue(&session), &nodes);
+                self.leases.are_all(&local, &nodes);
                 let leases = count.leases + nodes.len();
                 self.in_doubt = nodes;
                 self.keep(Count { leases, ..count }).await
@@ -320,8 +321,7 @@ impl PermitWaiter {
         };
         self.taken = nodes.into_iter().map(grant).collect();
         if let Some(gate) = self.seat.place().and_then(Place::slot) {
-            let own = local.with(|local, _| local.members());
-            gate.takes(count.leases.saturating_sub(own), count.limit);
+            gate.takes(count.leases.saturating_sub(local.members()), count.limit);
         }
         self.failures.reset();
         Ok(Event::Taken)

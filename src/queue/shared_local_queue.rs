@@ -134,11 +134,11 @@ impl SharedLocalQueue {
     /// Whether leases of ours have been given back that may be there, since their deletes may fail.
     pub(crate) fn has_leaving_leases(&self) -> bool {
         let leases = Arc::strong_count(&self.leases) - 1;
-        leases > 0 && leases > self.with(|local, _| local.members())
+        leases > 0 && leases > self.members()
     }
 
-    pub(crate) fn has_members(&self) -> bool {
-        self.state.lock().local.has_members()
+    pub(crate) fn members(&self) -> usize {
+        self.state.lock().local.members()
     }
 
     /// Adds a contender. See [`LocalQueue::arrive`].

@@ -204,10 +204,6 @@ impl<W: Clone> LocalQueue<W> {
         Vec::new()
     }
 
-    pub(crate) fn has_members(&self) -> bool {
-        !self.members.is_empty()
-    }
-
     pub(crate) fn members(&self) -> usize {
         self.members.len()
     }
