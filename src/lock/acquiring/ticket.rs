@@ -19,10 +19,7 @@ use crate::watch::{Watch, Watched};
 /// the ticket moves to the end of the queue when it is awaited.
 ///
 /// Until it is granted, a ticket is ahead of its own owner as of everyone else: a `try_acquire` of that owner returns
-/// `None`.
-///
-/// While a ticket is ahead in the queue, a `try_acquire` of its own owner returns `None`, as anyone else's would. An
-/// `acquire` of that owner waits until the ticket is awaited or dropped.
+/// `None`, and an `acquire` waits until the ticket is awaited or dropped.
 ///
 /// ```no_run
 /// # async fn example(mutex: zk_recipes::InterProcessMutex) -> zk_recipes::Result<()> {
