@@ -6,6 +6,7 @@ mod cache;
 mod change;
 mod changes;
 mod driver;
+mod index;
 mod node;
 mod options;
 mod pure;

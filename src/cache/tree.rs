@@ -7,6 +7,7 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
+use super::index::Index;
 use super::node::CachedNode;
 
 /// The most entries of a node of the tree.
@@ -17,6 +18,7 @@ const MOST: usize = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct Tree {
     root: Arc<Page>,
+    index: Index,
     len: usize,
 }
 
@@ -42,7 +44,7 @@ pub(crate) fn split(path: &str) -> Key<'_> {
 
 impl Default for Tree {
     fn default() -> Self {
-        Self { root: Arc::new(Page::Leaf(Vec::new())), len: 0 }
+        Self { root: Arc::new(Page::Leaf(Vec::new())), index: Index::default(), len: 0 }
     }
 }
 
@@ -52,6 +54,10 @@ impl Tree {
     }
 
     pub(crate) fn get(&self, path: &str) -> Option<&Arc<CachedNode>> {
+        self.index.get(path).or_else(|| self.search(path))
+    }
+
+    fn search(&self, path: &str) -> Option<&Arc<CachedNode>> {
         let wanted = split(path);
         let mut page = &self.root;
         loop {
@@ -64,6 +70,7 @@ impl Tree {
 
     /// Returns the node that was at its path.
     pub(crate) fn insert(&mut self, node: Arc<CachedNode>) -> Option<Arc<CachedNode>> {
+        self.index.insert(&node);
         let (before, split) = Arc::make_mut(&mut self.root).insert(node);
         if let Some(right) = split {
             let left = std::mem::replace(&mut self.root, right.clone());
@@ -75,6 +82,7 @@ impl Tree {
 
     pub(crate) fn remove(&mut self, path: &str) -> Option<Arc<CachedNode>> {
         let removed = Arc::make_mut(&mut self.root).remove(split(path))?;
+        self.index.remove(path);
         self.len -= 1;
         while let Page::Inner(pages) = &*self.root
             && let [only] = &pages[..]
@@ -342,7 +350,9 @@ mod tests {
                     let path = path(number);
                     let (parent, name) = split(&path);
                     let expected = model.get(&(parent.to_owned(), name.to_owned()));
-                    prop_assert_eq!(tree.get(&path).map(|node| node.version()), expected.copied());
+                    for found in [tree.index.get(&path), tree.search(&path)] {
+                        prop_assert_eq!(found.map(|node| node.version()), expected.copied());
+                    }
                     let behind = model.range((parent.to_owned(), name.to_owned())..);
                     let behind = behind.filter(|((p, n), _)| (&p[..], &n[..]) != (parent, name)).count();
                     prop_assert_eq!(tree.after(&path).count(), behind);

@@ -2,7 +2,7 @@
 
 mod without_time;
 
-#[path = "../support/mod.rs"]
+#[path = "../../support/mod.rs"]
 mod support;
 
 use std::pin::Pin;

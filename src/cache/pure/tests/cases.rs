@@ -15,13 +15,6 @@ proptest! {
     }
 }
 
-fn loaded(world: &mut World) {
-    for path in ["/r", "/r/a", "/r/a/c"] {
-        world.write(path, 1);
-    }
-    world.settle();
-}
-
 /// A world in which the data of the root could not be read, and could be since.
 fn permitted_late() -> World {
     let mut world = World::new(1, true, false);
@@ -99,18 +92,6 @@ fn a_node_that_becomes_readable_is_told_as_changed() {
         world.settle();
         assert_eq!(world.replayed.len(), created + 1, "its child is found");
         world.assert_is_right(9, with_data, true);
-    }
-}
-
-/// Deletes nodes, and creates them again, while no one looks.
-fn create_again(world: &mut World) {
-    let is_below = |path: &String| path.starts_with("/r/a/");
-    let below: Vec<String> = world.nodes.keys().filter(|path| is_below(path)).cloned().collect();
-    for path in below.iter().map(String::as_str).rev().chain(["/r/a"]) {
-        world.write(path, 0);
-    }
-    for path in ["/r/a"].into_iter().chain(below.iter().map(String::as_str)) {
-        world.write(path, 1);
     }
 }
 

@@ -466,3 +466,22 @@ fn exchange() -> impl Strategy<Value = Step> {
         2 => Just(Step::Connect),
     ]
 }
+
+fn loaded(world: &mut World) {
+    for path in ["/r", "/r/a", "/r/a/c"] {
+        world.write(path, 1);
+    }
+    world.settle();
+}
+
+/// Deletes nodes, and creates them again, while no one looks.
+fn create_again(world: &mut World) {
+    let is_below = |path: &String| path.starts_with("/r/a/");
+    let below: Vec<String> = world.nodes.keys().filter(|path| is_below(path)).cloned().collect();
+    for path in below.iter().map(String::as_str).rev().chain(["/r/a"]) {
+        world.write(path, 0);
+    }
+    for path in ["/r/a"].into_iter().chain(below.iter().map(String::as_str)) {
+        world.write(path, 1);
+    }
+}

@@ -131,7 +131,7 @@ impl Spot {
 impl Mutant {
     /// Whether it shows in the games about time, not in those about queues.
     pub(crate) fn is_of_the_clock(&self) -> bool {
-        self.file == SIGNS
+        self.file == table::SIGNS
     }
 
     /// Plays only those games, which takes less time.

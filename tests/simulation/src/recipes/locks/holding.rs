@@ -3,12 +3,12 @@
 use super::*;
 
 /// Returns for how long a holder holds: some hold long, most do not.
-fn hold_time(holds_long: bool) -> Duration {
+pub(super) fn hold_time(holds_long: bool) -> Duration {
     let longest = if chance(if holds_long { 12 } else { 2 }) { 8_000_000 } else { 3_000 };
     Duration::from_micros(fastrand::u64(0..longest))
 }
 
-async fn hold(
+pub(super) async fn hold(
     world: &World,
     contended: &Contended,
     who: &str,

@@ -6,6 +6,8 @@
 
 mod holding;
 
+use self::holding::{hold, hold_time};
+
 use std::rc::Weak;
 
 use zk_recipes::shared::SharedCount;

@@ -234,12 +234,6 @@ async fn who_gives_up_does_not_count_beside_one_that_may_not_be_read(stage: Stag
     }
 }
 
-/// Nobody is let in alone.
-async fn assert_not_let_in(barrier: &DoubleBarrier, why: &str) {
-    let alone = barrier.enter_within(BRIEF).await.unwrap();
-    assert!(alone.is_none(), "let in alone: {why}");
-}
-
 #[history]
 async fn who_tries_again_at_once_is_not_two(stage: Stage) {
     let [client] = near(&stage).await;

@@ -283,7 +283,7 @@ async fn a_barrier_that_opens_during_an_outage_is_not_known_to_be_closed(stage: 
 /// A leader that is cut off answers what it is asked, while the others elect anew.
 #[history]
 async fn a_leader_that_was_replaced_lets_no_one_through(stage: Stage) {
-    let (servers, address) = super::known_in_time::ensemble(6, 20);
+    let (servers, address) = crate::known_in_time::ensemble(6, 20);
     let [one, other, ..] = stage.machines() else { panic!("two machines") };
     let leader = servers.leader().unwrap();
     let far = keep(one.connect(one.builder().session_timeout(secs(60)), &address(leader)).await);

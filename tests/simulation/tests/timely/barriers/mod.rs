@@ -80,6 +80,12 @@ fn make_path(stage: &Stage) {
     }
 }
 
+/// Nobody is let in alone.
+async fn assert_not_let_in(barrier: &DoubleBarrier, why: &str) {
+    let alone = barrier.enter_within(BRIEF).await.unwrap();
+    assert!(alone.is_none(), "let in alone: {why}");
+}
+
 // --- Whose round is over ---
 
 /// A member loses the connection from right after it was let in until it has left, or once then and once as it leaves. The

@@ -270,7 +270,7 @@ async fn what_is_lost_during_the_wait_does_not_count(stage: Stage) {
     sleep(A_MOMENT).await;
     assert_eq!(queue(&stage, 2), 2, "it has the second, and waits for the third, which it needs");
     loses_session(1).await;
-    sleep(super::prelude::SOON).await;
+    sleep(crate::prelude::SOON).await;
     assert_eq!([queue(&stage, 2), queue(&stage, 0)], [1, 2]);
     first.release().await.unwrap();
     third.release().await.unwrap();
