@@ -264,6 +264,15 @@ struct Seen {
     fresh_before: Id,
 }
 
+/// What came of a look at the number.
+enum Look {
+    Seen(Seen),
+    /// There was none, and it was created.
+    Made,
+    /// Those who asked are answered, or told of the error.
+    Answered,
+}
+
 /// Carries out the operations until there are none. If it is dropped before, the callers learn it.
 struct Driver {
     line: Arc<Line>,
@@ -291,7 +300,8 @@ impl Driver {
     async fn carry_out(&self) {
         let before = self.line.state.lock().rivals;
         let mut rivals = Some(before).filter(Rivals::is_contended).unwrap_or_default();
-        let mut is_missing = false;
+        // Someone may delete the node whenever it is created.
+        let mut is_made = false;
         // An end is decided together with the state, so that no caller is left behind.
         while !self.is_done(rivals) {
             let known = {
@@ -302,38 +312,35 @@ impl Driver {
             let seen = match known {
                 Some(known) => Seen { known, fresh_before: 0 },
                 None => match self.look().await {
-                    Some(seen) => seen,
-                    None => {
-                        // Someone may delete the node whenever it is created.
-                        if std::mem::replace(&mut is_missing, true) {
-                            self.after_conflict(&mut rivals).await;
-                        }
+                    Look::Seen(seen) => seen,
+                    Look::Made if std::mem::replace(&mut is_made, true) => {
+                        self.after_conflict(&mut rivals).await;
                         continue;
                     }
+                    Look::Made | Look::Answered => continue,
                 },
             };
-            is_missing = false;
+            is_made = false;
             self.write(seen, &mut rivals).await;
         }
     }
 
     /// Reads the number, and creates the node if there is something to write to it.
-    async fn look(&self) -> Option<Seen> {
+    async fn look(&self) -> Look {
         let fresh_before = self.line.state.lock().batch.next_id();
         match self.line.read().await {
             Ok(Some((value, version))) => {
                 let known = Known { value, version, at: Instant::now() };
-                return Some(Seen { known, fresh_before });
+                return Look::Seen(Seen { known, fresh_before });
             }
             Ok(None) if self.answer_of_nothing(fresh_before) => {}
-            Ok(None) => {
-                if let Err(error) = self.line.make().await {
-                    self.give_up(fresh_before, &error);
-                }
-            }
+            Ok(None) => match self.line.make().await {
+                Ok(()) => return Look::Made,
+                Err(error) => self.give_up(fresh_before, &error),
+            },
             Err(error) => self.give_up(fresh_before, &error),
         }
-        None
+        Look::Answered
     }
 
     /// Answers all that arrived before, if there is nothing to write to a node that does not exist.

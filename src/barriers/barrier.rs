@@ -140,6 +140,9 @@ impl Barrier {
     /// Waits as [`wait`](Self::wait) does, for up to `within`. Returns whether the way is open; false if it is known to
     /// have been closed the whole time. With a time of zero, it waits for nothing but a look at the barrier.
     ///
+    /// The servers tell when the barrier opens. If they fall silent, that is noticed after two fifths of the session timeout:
+    /// so `false` may be that old.
+    ///
     /// # Errors
     /// Same as [`wait`](Self::wait); also [`Error::NotConnected`] if there is no connection at the end of that time, or the
     /// servers have not answered yet: the barrier may be open.

@@ -1,8 +1,10 @@
 //! The steps by which a member enters a double barrier.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::future::{join_all, join4, try_join_all};
+use tokio::time::Instant;
 use zookeeper_client::{self as zk, EventType};
 
 use super::decision::{Admission, READY, admission, late_admission};
@@ -35,8 +37,10 @@ struct Sight {
 
 impl Site {
     pub(super) async fn let_in(&self) -> Result<Member> {
-        /// How often its node may be deleted by others.
+        /// How often in a row its node may be deleted by others.
         const MOST_LOSSES: u32 = 5;
+        /// After this time, a deletion is not one of a series.
+        const LONG_WAIT: Duration = Duration::from_secs(1);
         let mut failures = Failures::default();
         let mut losses = 0;
         // Dropped after the node of the member.
@@ -49,6 +53,7 @@ impl Site {
                 Some(own) => own,
                 None => Member::new(&self.client, &session, &self.path),
             };
+            let since = Instant::now();
             match self.come_and_wait(&session, &mut member, &mut gives_up).await {
                 Ok(Progress::In) => {
                     gives_up.sees_ready(false);
@@ -61,7 +66,7 @@ impl Site {
                 Ok(Progress::Lost) => {
                     member.forget();
                     failures.reset();
-                    losses += 1;
+                    losses = if since.elapsed() > LONG_WAIT { 1 } else { losses + 1 };
                     if losses == MOST_LOSSES {
                         return Err(Error::PlaceLost { path: self.path.to_string() });
                     }

@@ -175,6 +175,11 @@ impl Failures {
         let _ = self.pause_or(error, &policy).await;
     }
 
+    /// Whether there was any since the last success.
+    pub(crate) fn any(&self) -> bool {
+        self.first.is_some()
+    }
+
     /// Resets the count after a success.
     pub(crate) fn reset(&mut self) {
         *self = Self::default();

@@ -290,6 +290,8 @@ impl<'a> Book<'a> {
                 continue;
             }
             if node.is_some_and(|node| node.data == data) {
+                // What was read tells when a run was recorded, and not yet when it has begun.
+                self.record = record;
                 self.saw_time(sent);
                 return Ok(true);
             }

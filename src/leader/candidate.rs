@@ -130,7 +130,7 @@ impl Candidate {
         self.publish_not_leading();
         loop {
             self.until_eligible().await;
-            let campaign = self.lock.client().unless_closed(self.campaign()).await;
+            let campaign = self.lock.client().unless_closed(self.campaign(&mut failures)).await;
             match campaign {
                 Err(error) if !self.is_closing() => self.fail_and_pause(error, &mut failures).await,
                 campaign => {
@@ -168,19 +168,19 @@ impl Candidate {
 
     /// Enters the queue once, and waits for its turn. Returns `None` if the candidate was closed before, or is not
     /// eligible any more; it has then left the queue.
-    async fn campaign(&self) -> Result<Option<LockGuard>> {
+    async fn campaign(&self, failures: &mut Failures) -> Result<Option<LockGuard>> {
         if self.is_closing() {
             return Ok(None);
         }
         let mut meter = self.lock.wait_meter();
-        let elected = self.queue_up(&mut meter).await;
+        let elected = self.queue_up(&mut meter, failures).await;
         if !matches!(elected, Ok(None)) {
             meter.ends_as(Outcome::of(&elected));
         }
         elected
     }
 
-    async fn queue_up(&self, meter: &mut WaitMeter) -> Result<Option<LockGuard>> {
+    async fn queue_up(&self, meter: &mut WaitMeter, failures: &mut Failures) -> Result<Option<LockGuard>> {
         // A new owner each time: the same owner could re-enter.
         let owner = Owner::new();
         let entry = tokio::select! {
@@ -197,6 +197,11 @@ impl Candidate {
             Err(_) if self.is_closing() => return Ok(None),
             Err(error) => return Err(error),
         };
+        // It has got as far as it can by itself. Failed work is another matter.
+        if failures.any() {
+            failures.reset();
+            self.succeeds();
+        }
         self.publish(LeaderState::Waiting);
         if !self.is_closing()
             && self.eligibility.get()

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use zookeeper_client as zk;
 
 use crate::client::{Client, Failures, Room, Watcher, is_revoke_request};
@@ -120,6 +121,7 @@ impl LeaderObserver {
                 () = watched.unwatched() => {}
                 () = internals.client().closing().cancelled_owned() => {}
             }
+            show(&watched, Observation::Unknown(Some(Error::Closed)));
         });
         watch
     }
@@ -128,6 +130,7 @@ impl LeaderObserver {
 /// Follows the election until it is dropped.
 async fn observe(internals: &LockInternals, watched: &Watched<Observation>) {
     let mut failures = Failures::default();
+    let mut seen_at = Instant::now();
     loop {
         match look(internals).await {
             Ok((seen, mut change)) => {
@@ -139,15 +142,19 @@ async fn observe(internals: &LockInternals, watched: &Watched<Observation>) {
                     // reports it earlier.
                     () = internals.client().disconnected() => {}
                 }
+                seen_at = Instant::now();
             }
-            Err(error) if error.ends_session() => {}
             Err(error) => {
                 // A connection that is lost for a moment recovers by itself, and what was seen last is usually
                 // still right.
-                if !matches!(error, Error::ZooKeeper { .. }) || !error.is_retryable() {
+                let recovers =
+                    error.ends_session() || matches!(error, Error::ZooKeeper { .. }) && error.is_retryable();
+                if !recovers || seen_at.elapsed() >= internals.client().connection_timeout() {
                     show(watched, Observation::Unknown(Some(error.clone())));
                 }
-                failures.pause_in_background(error).await;
+                if !error.ends_session() {
+                    failures.pause_in_background(error).await;
+                }
             }
         }
     }

@@ -202,7 +202,8 @@ impl LeaderSelector {
     /// Leaves the election for good: ends the work as [`interrupt_leadership`](Self::interrupt_leadership) does,
     /// and waits until it has ended and the node is gone. A selector that is already closed stays closed.
     ///
-    /// This takes as long as the work takes to end, plus a round trip. If the servers cannot be reached, it takes
+    /// This takes as long as the work takes to end, plus a round trip; so it waits for the runtime of the work, should that
+    /// stand still. If the servers cannot be reached, it takes
     /// up to two thirds of the session timeout for a leader, until its [validity](Leadership::valid_until) ends,
     /// and 1.4 times the session timeout for a waiting candidate, until its session is given up. At the end of a
     /// program, [close the client](Client::close) instead: without a connection, that waits only for the work.

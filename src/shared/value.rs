@@ -101,7 +101,8 @@ impl SharedValue {
     /// # Cancel safety
     /// The node may have been created.
     pub async fn get_versioned(&self) -> Result<Versioned<Vec<u8>>> {
-        let seen = self.node.client().unless_closed(self.look(GET)).await?;
+        let mut contention = Contention::new(self.timeout);
+        let seen = self.node.client().unless_closed(self.look(GET, &mut contention)).await?;
         Ok(self.plain(seen))
     }
 
@@ -165,13 +166,14 @@ impl SharedValue {
         let new = new.as_ref();
         self.node.ensure_fits("value", new)?;
         let set = async {
-            let current = self.look(COMPARE_AND_SET).await?;
+            let mut contention = Contention::new(self.timeout);
+            let current = self.look(COMPARE_AND_SET, &mut contention).await?;
             if current.version() != seen.version() {
                 return Ok(Err(self.plain(current)));
             }
             match self.node.write(COMPARE_AND_SET, Some(current.version()), new).await? {
                 Outcome::Written(version) => Ok(Ok(Versioned::new(new.to_vec(), version))),
-                Outcome::Conflict => Ok(Err(self.plain(self.look(COMPARE_AND_SET).await?))),
+                Outcome::Conflict => Ok(Err(self.plain(self.look(COMPARE_AND_SET, &mut contention).await?))),
             }
         };
         self.node.client().unless_closed(set).await
@@ -201,7 +203,7 @@ impl SharedValue {
     ) -> Result<Versioned<Vec<u8>>> {
         let mut contention = Contention::new(self.timeout);
         loop {
-            let current = self.look(UPDATE).await?;
+            let current = self.look(UPDATE, &mut contention).await?;
             let version = current.version();
             let value = new(self.plain(current).into_value())?;
             self.node.ensure_fits("value", &value)?;
@@ -244,8 +246,8 @@ impl SharedValue {
     }
 
     /// Returns what the node holds, and creates it if it does not exist.
-    async fn look(&self, operation: &'static str) -> Result<Versioned<Vec<u8>>> {
-        let (mut contention, mut is_made) = (Contention::new(self.timeout), false);
+    async fn look(&self, operation: &'static str, contention: &mut Contention) -> Result<Versioned<Vec<u8>>> {
+        let mut is_made = false;
         loop {
             if let Some(seen) = self.node.get(operation).await? {
                 return Ok(seen);

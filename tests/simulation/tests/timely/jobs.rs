@@ -275,9 +275,9 @@ async fn work_is_dropped_when_the_leadership_is_lost(stage: Stage) {
     assert!(is_dropped.load(SeqCst));
 }
 
-/// The servers confirm the begin of a run late.
-#[history]
-async fn the_distance_of_two_runs_counts_from_the_work(stage: Stage) {
+/// The servers confirm the begin of a run late, or the reply is lost and there is no connection for a while.
+#[history(Fate::HoldReply, Fate::LoseReply)]
+async fn the_distance_of_two_runs_counts_from_the_work(stage: Stage, fate: Fate) {
     const AT_LEAST: Duration = secs(2);
     let (proxy, far, near) = stage.far_and_near(|builder| builder.session_timeout(secs(10))).await;
     let (clock, log) = (ManualClock::new(noon()), Log::default());
@@ -285,12 +285,14 @@ async fn the_distance_of_two_runs_counts_from_the_work(stage: Stage) {
     let (first, end) = slow(&far, &clock, options(), 0, &log);
     waits(&first).await;
     let second = quick(&near, &clock, options(), 1, &log);
-    let held = proxy.intercept(Request::Multi, Fate::HoldReply);
+    let held = proxy.intercept(Request::Multi, fate);
+    proxy.refuse_connections(fate == Fate::LoseReply);
     clock.advance(PERIOD);
     within(held.happened()).await;
     sleep(AT_LEAST * 3 / 4).await;
     held.release();
-    runs(&first).await;
+    proxy.refuse_connections(false);
+    assert_eq!(runs(&first).await.last_run.unwrap().begun_at, None);
     let begun = Instant::now();
     end.send(Ok(())).unwrap();
     has_run(&first, 1).await;
@@ -298,5 +300,5 @@ async fn the_distance_of_two_runs_counts_from_the_work(stage: Stage) {
     first.close().await.unwrap();
     has_run(&second, 2).await;
     let distance = begun.elapsed();
-    assert!(distance >= AT_LEAST - A_MOMENT && distance < AT_LEAST + A_MOMENT, "{distance:?}");
+    assert!(distance >= AT_LEAST - A_MOMENT && distance < AT_LEAST + A_MOMENT, "{fate:?}: {distance:?}");
 }

@@ -66,6 +66,7 @@ mod restarts;
 #[allow(dead_code, unreachable_pub, reason = "others use the rest")]
 mod room;
 mod stage;
+mod standing;
 mod takes;
 mod tickets;
 mod tools;

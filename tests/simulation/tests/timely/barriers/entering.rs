@@ -367,3 +367,24 @@ async fn who_gives_up_without_a_connection_counts_until_its_session_ends(stage: 
     assert_not_let_in(&double_barrier(&other, 2), "that session is over").await;
     proxy.set_traffic(Traffic::pass());
 }
+
+/// Something deletes its node, but not again and again.
+#[history]
+async fn a_member_that_waits_for_long_outlasts_some_deletions(stage: Stage) {
+    let [client] = stage.clients().await;
+    let entering = spawn_local(async move { double_barrier(&client, 2).enter().await });
+    for deletion in 1..=6 {
+        sleep(secs(100)).await;
+        assert!(
+            !entering.is_finished(),
+            "after {} deletions: {:?}",
+            deletion - 1,
+            entering.await.unwrap().err()
+        );
+        let own = children(&stage).pop().unwrap();
+        assert!(stage.servers().delete(&format!("{PATH}/{own}")));
+    }
+    entering.abort();
+    let _ = entering.await;
+    sleep(secs(1)).await;
+}

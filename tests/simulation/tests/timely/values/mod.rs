@@ -383,3 +383,25 @@ async fn no_client_waits_for_a_lock_that_it_holds_itself(stage: Stage) {
     assert!(updated.unwrap().unwrap().is_ok() && added.unwrap().is_ok());
     queue_of(stage.servers(), LOCK, 0).await;
 }
+
+/// No other client is there, and nothing is written.
+#[history]
+async fn calls_that_change_nothing_are_no_rivals_of_each_other(stage: Stage) {
+    let (proxy, client) = stage.far(usual).await;
+    let number = DistributedAtomicLong::new(&client, PATH).unwrap();
+    let number = number.with_options(AtomicOptions::new().timeout(Duration::ZERO)).unwrap();
+    proxy.set_traffic(Traffic::pass().delay(ms(5)));
+    let calls = (0..3).map(|task| {
+        let number = number.clone();
+        spawn_local(async move {
+            sleep(ms(3) * task).await;
+            for _ in 0..50 {
+                assert_eq!(number.compare_exchange(5, 6).await, Ok(Err(0)));
+            }
+        })
+    });
+    for call in within(join_all(calls)).await {
+        call.unwrap();
+    }
+    proxy.set_traffic(Traffic::pass());
+}

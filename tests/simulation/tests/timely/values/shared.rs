@@ -219,3 +219,29 @@ async fn a_value_is_stale_as_soon_as_there_is_no_connection(stage: Stage) {
         proxy.refuse_connections(false);
     }
 }
+
+/// Someone deletes the node again and again, then writes to it, and deletes it again.
+#[history]
+async fn an_update_keeps_its_time_whatever_others_do(stage: Stage) {
+    const TIME: Duration = secs(1);
+    const DELETES: Duration = ms(650);
+    let (proxy, client) = stage.far(usual).await;
+    let value = SharedValue::new(&client, PATH, "seed").unwrap().with_timeout(TIME);
+    value.get().await.unwrap();
+    proxy.set_traffic(Traffic::pass().delay(ms(5)));
+    let (start, servers) = (Instant::now(), stage.servers().clone());
+    let rival = spawn_local(async move {
+        loop {
+            match start.elapsed() {
+                time if time < DELETES || time > DELETES + ms(150) => drop(servers.delete(PATH)),
+                _ => drop(servers.set_data(PATH, b"theirs")),
+            }
+            sleep(ms(1)).await;
+        }
+    });
+    let ended = within(value.update(|old| [old, b"+"].concat())).await;
+    let took = start.elapsed();
+    rival.abort();
+    proxy.set_traffic(Traffic::pass());
+    assert!(took < TIME + ms(100), "{ended:?} after {took:?}, with a limit of {TIME:?}");
+}
