@@ -14,6 +14,8 @@ struct Flags {
     has_deadline: bool,
     /// Whether it has waited for others, as far as is known, and not for the servers.
     has_reached: AtomicBool,
+    /// Whether it has waited for others before it entered the queue.
+    has_waited: AtomicBool,
     /// Whether no one wants the place any more.
     has_gone: AtomicBool,
     /// Whether the create of its contender was sent.
@@ -28,8 +30,8 @@ impl Caller {
 
     /// A caller that waits or not, with a deadline or without.
     pub(crate) fn new(may_wait: bool, has_deadline: bool) -> Self {
-        let [has_reached, has_gone, has_sent] = Default::default();
-        Self(Arc::new(Flags { may_wait, has_deadline, has_reached, has_gone, has_sent }))
+        let [has_reached, has_waited, has_gone, has_sent] = Default::default();
+        Self(Arc::new(Flags { may_wait, has_deadline, has_reached, has_waited, has_gone, has_sent }))
     }
 
     /// Whether it can use a place whose standing is not known yet.
@@ -55,6 +57,16 @@ impl Caller {
     /// Whether it has waited for others, as far as is known, and not for the servers.
     pub(crate) fn has_reached(&self) -> bool {
         self.0.has_reached.load(Ordering::Relaxed)
+    }
+
+    /// Records that it has waited for others before it entered the queue.
+    pub(crate) fn has_waited_in_line(&self) {
+        self.0.has_waited.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it has ever waited for others, as far as is known.
+    pub(crate) fn has_waited(&self) -> bool {
+        self.has_reached() || self.0.has_waited.load(Ordering::Relaxed)
     }
 
     pub(super) fn sends(&self) {

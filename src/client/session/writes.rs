@@ -167,6 +167,12 @@ impl Session {
             let added = write.add_to(&mut writer);
             added.map_err(|source| zk::MultiWriteError::OperationFailed { index, source })?;
         }
+        for write in writes {
+            if let Write::Delete { path, .. } = write {
+                // The reply may be lost.
+                self.disown(path);
+            }
+        }
         self.requests.count(Request::Multi);
         let sent = Moment::now();
         let results = writer.commit().await.map_err(|error| match error {
@@ -194,7 +200,6 @@ impl Session {
                     Write::Create { mode: CreateMode::Ephemeral | CreateMode::EphemeralSequential, .. },
                     zk::MultiWriteResult::Create { path, stat },
                 ) => owned = owned.and(self.own(zookeeper, path, stat, seen_on)),
-                (Write::Delete { path, .. }, _) => self.disown(path),
                 _ => {}
             }
         }

@@ -126,7 +126,7 @@ async fn queue_up_once<L: Acquirable>(
     let caller = wait.caller();
     // Time that was spent in the queue was spent on others; any other time on the servers.
     let timed_out = || match wait {
-        Wait::Until { within, .. } if !caller.has_reached() => Err(lock.client().not_connected(within)),
+        Wait::Until { within, .. } if !caller.has_waited() => Err(lock.client().not_connected(within)),
         _ => Ok(()),
     };
     // Boxed, so that waiters do not carry its size.

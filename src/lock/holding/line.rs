@@ -56,10 +56,12 @@ impl Line {
         self.in_queue.lock().as_ref().is_some_and(Caller::has_reached)
     }
 
-    /// Records that the lock was granted.
-    pub(super) fn granted(&self) {
+    /// Records that the lock was granted, to the one that has its turn or beside the line.
+    pub(super) fn granted(&self, has_turn: bool) {
         self.grants.fetch_add(1, SeqCst);
-        *self.in_queue.lock() = None;
+        if has_turn {
+            *self.in_queue.lock() = None;
+        }
     }
 
     /// Waits for the turn.

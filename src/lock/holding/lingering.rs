@@ -195,8 +195,9 @@ impl Lingering {
     /// Takes charge of a node by which the lock was just granted. An acquire that did not stand in line has the turn
     /// now, unless someone else has it.
     pub(crate) fn begin(self: &Arc<Self>, held: Arc<HeldNode>, turn: Option<Turn>) {
-        held.set_turn_in_line(turn.or_else(|| self.try_turn()));
-        self.line.iter().for_each(Line::granted);
+        let turn = turn.or_else(|| self.try_turn());
+        self.line.iter().for_each(|line| line.granted(turn.is_some()));
+        held.set_turn_in_line(turn);
         let cohort = self.options.cohort_terms();
         let cohort_time = cohort.map(|(_, time)| time);
         let terms = Terms {
@@ -250,7 +251,7 @@ impl Lingering {
         };
         match node.on(LingerEvent::Wanted(now)) {
             LingerAction::Grant => {
-                self.line.iter().for_each(Line::granted);
+                self.line.iter().for_each(|line| line.granted(true));
                 node.held.begin_turn(self.options.hold_limit(), turn.take());
                 Taken::Granted(node.held.clone())
             }
@@ -376,7 +377,16 @@ impl InLine<'_> {
     /// # Cancel safety
     /// If cancelled, only drop it.
     pub(crate) async fn turn(&mut self) -> Turn {
-        let turn = self.line.turn().await;
+        let turn = match self.line.try_turn() {
+            Some(turn) => turn,
+            None => {
+                let turn = self.line.turn().await;
+                if self.line.has_made_wait(self.grants) || self.caller.has_reached() {
+                    self.caller.has_waited_in_line();
+                }
+                turn
+            }
+        };
         self.has_turn = true;
         // From now on, it waits for the servers.
         self.caller.takes();

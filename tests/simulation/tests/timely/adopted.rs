@@ -284,3 +284,32 @@ async fn the_old_session_is_ended_though_the_client_closes(stage: Stage) {
     within(client.close()).await;
     until(|| ephemerals(&place.servers, "/locks").is_empty()).await;
 }
+
+/// Two permits are given back by one transaction, whose reply is lost with the connection. The create of another acquire of
+/// the client is in doubt meanwhile: its node must not stay for as long as the session goes on.
+#[history(MemoryVersion::V3_9, MemoryVersion::V3_6)]
+async fn a_release_whose_reply_is_lost_does_not_end_an_adopted_session(stage: Stage, version: MemoryVersion) {
+    const LEASES: &str = "/locks/s/leases";
+    let (servers, proxy) = apart(&stage, patient().version(version), &format!("10.8.{version:?}:2181")).await;
+    let (owner, client) = adopted(&proxy.address).await;
+    let semaphore = Semaphore::new(&client, "/locks/s", 2).unwrap().many(2).unwrap();
+    let beside = mutex(&client);
+    visit(&beside).await;
+    let guard = within(semaphore.acquire()).await.unwrap();
+    sleep(A_MOMENT).await;
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    let waiting = acquiring(&beside);
+    sleep(A_MOMENT).await;
+    let releasing = spawn_local(guard.release());
+    sleep(A_MOMENT).await;
+    assert_eq!(servers.children(LEASES), Some(Vec::new()), "it was carried out");
+    proxy.cut();
+    proxy.set_traffic(Traffic::pass());
+    let _ = within(releasing).await.unwrap();
+    drop(within(waiting).await.unwrap().unwrap());
+    drop(within(semaphore.acquire()).await.unwrap());
+    within(client.close()).await;
+    sleep(SOON).await;
+    assert_eq!(ephemerals(&servers, "/"), Vec::<String>::new());
+    drop(owner);
+}

@@ -320,3 +320,87 @@ async fn closing_while_the_next_is_not_polled(stage: Stage, how: usize) {
     drop(kept);
     empty(&stage).await;
 }
+
+/// The first in line waits in the queue, behind a stranger. A ticket of the same client has held meanwhile.
+async fn behind_one_in_the_queue(
+    client: &Client,
+    other: &Client,
+    has_ticket: bool,
+) -> (InterProcessMutex, LockGuard, JoinHandle<Result<LockGuard>>) {
+    let lock = with(client, LockOptions::new().cohort_time(LONG));
+    let tickets = lock.owned_by(&Owner::new());
+    let ticket = if has_ticket { Some(tickets.enqueue().await.unwrap()) } else { None };
+    let stranger = mutex(other).enqueue().await.unwrap();
+    let first = waiter(&lock).await;
+    if let Some(ticket) = ticket {
+        within(ticket.acquired()).await.unwrap().release().await.unwrap();
+    }
+    let held = within(stranger.acquired()).await.unwrap();
+    (lock, held, first)
+}
+
+#[history(false, true)]
+async fn who_waits_behind_one_in_the_queue_is_told_none(stage: Stage, has_ticket: bool) {
+    let [client, other] = stage.clients().await;
+    let (lock, held, first) = behind_one_in_the_queue(&client, &other, has_ticket).await;
+    let tried = lock.owned_by(&Owner::new()).try_acquire_for(secs(1)).await;
+    assert!(matches!(tried, Ok(None)), "ticket: {has_ticket}: {tried:?}");
+    held.release().await.unwrap();
+    granted(first).await.release().await.unwrap();
+}
+
+#[history(false, true)]
+async fn no_outage_ends_a_wait_in_line_behind_one_in_the_queue(stage: Stage, has_ticket: bool) {
+    let (proxy, client) =
+        stage.far(tries(3 * SESSION, SESSION / 10, RetryPolicy::n_times(0, Duration::ZERO))).await;
+    let other = stage.client(1).await;
+    let (lock, held, first) = behind_one_in_the_queue(&client, &other, has_ticket).await;
+    let second = waiter(&lock).await;
+    proxy.cut_off();
+    sleep(SESSION).await;
+    let ended = [&first, &second].map(|waiting| waiting.is_finished());
+    proxy.refuse_connections(false);
+    connected(&client).await;
+    held.release().await.unwrap();
+    let first = within(first).await.unwrap();
+    drop(first);
+    let second = within(second).await.unwrap();
+    assert_eq!(ended, [false, false], "ticket: {has_ticket}: {second:?}");
+    drop(second);
+}
+
+/// It waits in line for nearly all of its time: for a hold of its client, or for the first in line, which is in the queue.
+/// Its turn comes when there is less time left than a round trip takes.
+#[history(false, true)]
+async fn who_has_waited_in_line_until_its_time_is_over_is_told_none(stage: Stage, is_held_here: bool) {
+    let (proxy, client, other) = stage.far_and_near(session).await;
+    let lock = with(&client, LockOptions::new().cohort_time(LONG));
+    let tries = lock.owned_by(&Owner::new());
+    let trying = async move || tries.try_acquire_for(secs(2)).await;
+    if is_held_here {
+        let guard = lock.acquire().await.unwrap();
+        // Whose node is not handed on.
+        let state = guard.watch_state();
+        sleep(A_MOMENT).await;
+        proxy.set_traffic(Traffic::pass().delay(ms(100)));
+        let tried = spawn_local(async move { trying().await });
+        sleep(ms(1900)).await;
+        drop(guard);
+        let tried = within(tried).await.unwrap();
+        drop(state);
+        assert!(matches!(tried, Ok(None)), "{tried:?}");
+    } else {
+        let held = mutex(&other).acquire().await.unwrap();
+        let first = waiter(&lock).await;
+        proxy.set_traffic(Traffic::pass().delay(ms(100)));
+        let tried = spawn_local(async move { trying().await });
+        sleep(ms(1900)).await;
+        first.abort();
+        let tried = within(tried).await.unwrap();
+        proxy.set_traffic(Traffic::pass());
+        held.release().await.unwrap();
+        assert!(matches!(tried, Ok(None)), "{tried:?}");
+    }
+    proxy.set_traffic(Traffic::pass());
+    sleep(secs(2)).await;
+}
