@@ -45,6 +45,7 @@ pub(super) fn needs_another_attempt(session: &Session, node: &str, outcome: Resu
     let failure = Failure::of(&error);
     if failure == Failure::Refused {
         tracing::warn!(node, %error, "cannot remove; it stays until the session ends");
+        session.leaves_a_node();
     }
     failure.is_passing() && !session.is_over()
 }

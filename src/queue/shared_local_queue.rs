@@ -134,7 +134,7 @@ impl SharedLocalQueue {
     /// Whether leases of ours have been given back that may be there, since their deletes may fail.
     pub(crate) fn has_leaving_leases(&self) -> bool {
         let leases = Arc::strong_count(&self.leases) - 1;
-        leases > 0 && leases > self.members()
+        leases > 0 && leases > self.members() || self.session.leaves_nodes()
     }
 
     pub(crate) fn members(&self) -> usize {

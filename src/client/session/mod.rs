@@ -11,7 +11,7 @@ mod writes;
 
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -59,6 +59,8 @@ pub(crate) struct Session {
     /// Whether its servers do not list the nodes of a session, and hang up on a client that asks: they are older than
     /// 3.6.
     lists_no_nodes: AtomicBool,
+    /// Whether the servers have refused to delete a node of it, which stays.
+    leaves_nodes: AtomicBool,
     /// The turns of requests that may be very many.
     turns: Semaphore,
     watches: Arc<Watches>,
@@ -119,6 +121,7 @@ impl Session {
             connectivity,
             tells_no_dates: AtomicBool::new(false),
             lists_no_nodes: AtomicBool::new(false),
+            leaves_nodes: AtomicBool::new(false),
             turns: Semaphore::new(AT_ONCE),
             watches: Arc::new(Watches::new(receiver)),
             tree_watches: Arc::default(),
@@ -234,6 +237,16 @@ impl Session {
 
     pub(crate) fn validity(&self) -> &Arc<Validity> {
         &self.validity
+    }
+
+    /// Records that a node of it stays, since the servers refuse to delete it.
+    pub(in crate::client) fn leaves_a_node(&self) {
+        self.leaves_nodes.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a node of it stays that the client has given up.
+    pub(crate) fn leaves_nodes(&self) -> bool {
+        self.leaves_nodes.load(Ordering::Relaxed)
     }
 
     /// Returns how certain it is at this moment that the session is alive. Reads the connection only once, since
