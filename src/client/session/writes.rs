@@ -200,6 +200,8 @@ impl Session {
                     Write::Create { mode: CreateMode::Ephemeral | CreateMode::EphemeralSequential, .. },
                     zk::MultiWriteResult::Create { path, stat },
                 ) => owned = owned.and(self.own(zookeeper, path, stat, seen_on)),
+                // Also of what it has created itself.
+                (Write::Delete { path, .. }, _) => self.disown(path),
                 _ => {}
             }
         }
