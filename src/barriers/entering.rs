@@ -42,7 +42,7 @@ impl Site {
         /// After this time, a deletion is not one of a series.
         const LONG_WAIT: Duration = Duration::from_secs(1);
         let mut failures = Failures::default();
-        let mut losses = 0;
+        let (mut losses, mut since) = (0, Instant::now());
         // Dropped after the node of the member.
         let mut gives_up = GivesUp::new(self);
         let mut own: Option<Member> = None;
@@ -53,7 +53,6 @@ impl Site {
                 Some(own) => own,
                 None => Member::new(&self.client, &session, &self.path),
             };
-            let since = Instant::now();
             match self.come_and_wait(&session, &mut member, &mut gives_up).await {
                 Ok(Progress::In) => {
                     gives_up.sees_ready(false);
@@ -67,6 +66,7 @@ impl Site {
                     member.forget();
                     failures.reset();
                     losses = if since.elapsed() > LONG_WAIT { 1 } else { losses + 1 };
+                    since = Instant::now();
                     if losses == MOST_LOSSES {
                         return Err(Error::PlaceLost { path: self.path.to_string() });
                     }

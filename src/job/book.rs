@@ -248,7 +248,8 @@ impl<'a> Book<'a> {
         Ok(())
     }
 
-    /// Writes the record once. Returns false if something else has changed it since it was read, and reads it again.
+    /// Writes the record once. It is then as it was written: what is read tells when a run was recorded, not when it has
+    /// begun. Returns false if something else has changed it since it was read, and reads it again.
     async fn write(&mut self, mut record: JobRecord) -> Result<bool> {
         record.leader = self.leadership.fencing_token();
         record.schedule = self.schedule.to_string();
@@ -270,6 +271,7 @@ impl<'a> Book<'a> {
                     } else {
                         // Old servers do not tell when a node was created.
                         self.read().await?;
+                        self.record = record;
                     }
                     self.saw_time(sent);
                     return Ok(true);
@@ -290,7 +292,6 @@ impl<'a> Book<'a> {
                 continue;
             }
             if node.is_some_and(|node| node.data == data) {
-                // What was read tells when a run was recorded, and not yet when it has begun.
                 self.record = record;
                 self.saw_time(sent);
                 return Ok(true);

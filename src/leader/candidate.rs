@@ -127,10 +127,12 @@ impl Candidate {
     /// Stands until elected. Returns `None` if the candidate was closed before; it has then left the queue.
     pub(super) async fn elected(&self) -> Result<Option<Leadership>> {
         let mut failures = Failures::default();
+        // Its work failed in the term before.
+        let is_failing = self.failing_since.lock().is_some();
         self.publish_not_leading();
         loop {
             self.until_eligible().await;
-            let campaign = self.lock.client().unless_closed(self.campaign(&mut failures)).await;
+            let campaign = self.lock.client().unless_closed(self.campaign(&mut failures, is_failing)).await;
             match campaign {
                 Err(error) if !self.is_closing() => self.fail_and_pause(error, &mut failures).await,
                 campaign => {
@@ -168,19 +170,24 @@ impl Candidate {
 
     /// Enters the queue once, and waits for its turn. Returns `None` if the candidate was closed before, or is not
     /// eligible any more; it has then left the queue.
-    async fn campaign(&self, failures: &mut Failures) -> Result<Option<LockGuard>> {
+    async fn campaign(&self, failures: &mut Failures, is_failing: bool) -> Result<Option<LockGuard>> {
         if self.is_closing() {
             return Ok(None);
         }
         let mut meter = self.lock.wait_meter();
-        let elected = self.queue_up(&mut meter, failures).await;
+        let elected = self.queue_up(&mut meter, failures, is_failing).await;
         if !matches!(elected, Ok(None)) {
             meter.ends_as(Outcome::of(&elected));
         }
         elected
     }
 
-    async fn queue_up(&self, meter: &mut WaitMeter, failures: &mut Failures) -> Result<Option<LockGuard>> {
+    async fn queue_up(
+        &self,
+        meter: &mut WaitMeter,
+        failures: &mut Failures,
+        is_failing: bool,
+    ) -> Result<Option<LockGuard>> {
         // A new owner each time: the same owner could re-enter.
         let owner = Owner::new();
         let entry = tokio::select! {
@@ -198,10 +205,10 @@ impl Candidate {
             Err(error) => return Err(error),
         };
         // It has got as far as it can by itself. Failed work is another matter.
-        if failures.any() {
-            failures.reset();
+        if failures.any() && !is_failing {
             self.succeeds();
         }
+        failures.reset();
         self.publish(LeaderState::Waiting);
         if !self.is_closing()
             && self.eligibility.get()

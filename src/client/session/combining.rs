@@ -152,6 +152,12 @@ impl Session {
         waiting: Vec<Waiting>,
     ) -> Vec<(oneshot::Sender<Reply>, Reply)> {
         if waiting.len() > 1 {
+            for waiting in &waiting {
+                if let Wish::Delete(path) = &waiting.wish {
+                    // Given up, whether the reply comes or not.
+                    self.disown(path);
+                }
+            }
             let writes: Vec<_> = waiting.iter().map(|waiting| waiting.wish.to_write()).collect();
             let committing = self.commit_on(&connection.zookeeper, &writes);
             let replies = match self.in_order(&connection.server, committing).await {

@@ -167,12 +167,6 @@ impl Session {
             let added = write.add_to(&mut writer);
             added.map_err(|source| zk::MultiWriteError::OperationFailed { index, source })?;
         }
-        for write in writes {
-            if let Write::Delete { path, .. } = write {
-                // The reply may be lost.
-                self.disown(path);
-            }
-        }
         self.requests.count(Request::Multi);
         let sent = Moment::now();
         let results = writer.commit().await.map_err(|error| match error {
@@ -325,6 +319,8 @@ impl Session {
         let session = self.clone();
         let mut deleting = async move {
             session.ready().await;
+            // Given up, whether the reply comes or not.
+            paths.iter().for_each(|path| session.disown(path));
             let deletes: Vec<_> = paths.iter().map(|path| Write::Delete { path, version: None }).collect();
             session.commit(&deletes).await.map(drop)
         }

@@ -313,3 +313,37 @@ async fn a_release_whose_reply_is_lost_does_not_end_an_adopted_session(stage: St
     assert_eq!(ephemerals(&servers, "/"), Vec::<String>::new());
     drop(owner);
 }
+
+/// The reply to the question whether the session goes on is lost, after its node has gone.
+#[history]
+async fn a_lost_answer_is_asked_for_again(stage: Stage) {
+    let place = Place::new(&stage).await;
+    let (zookeeper, client) = adopted(&place.proxy.address).await;
+    let guard = mutex(&client).acquire().await.unwrap();
+    place.forgets.set(true);
+    let lost = place.proxy.intercept(Request::Multi, Fate::LoseReply);
+    place.servers.end_session(zookeeper.session_id().0);
+    place.proxy.cut();
+    within(lost.happened()).await;
+    let mut state = client.watch_connection();
+    let told = within(state.wait_for(|state| !matches!(state, ConnectionState::Suspended))).await;
+    assert_eq!((told, guard.loss()), (Some(ConnectionState::Lost), Some(LossReason::Expired)));
+}
+
+/// A transaction that would delete the node of the lock is refused: the lock is held on, and its node shows that the session is
+/// another one.
+#[history]
+async fn a_node_that_is_not_deleted_is_noted(stage: Stage) {
+    let place = Place::new(&stage).await;
+    let (_zookeeper, client) = adopted(&place.proxy.address).await;
+    let guard = mutex(&client).acquire().await.unwrap();
+    let transaction = guard.transaction().check("/locks", 77).delete(guard.node_path(), None);
+    let refused = transaction.commit().await.unwrap_err();
+    assert!(matches!(refused, Error::OperationFailed { .. }), "{refused}");
+    assert!(guard.is_valid());
+    place.forgets.set(true);
+    place.proxy.cut();
+    sleep(secs(5)).await;
+    let state = client.watch_connection().get();
+    assert_eq!((state, guard.loss()), (ConnectionState::Lost, Some(LossReason::Expired)));
+}

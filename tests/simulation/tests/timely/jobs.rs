@@ -302,3 +302,34 @@ async fn the_distance_of_two_runs_counts_from_the_work(stage: Stage, fate: Fate)
     let distance = begun.elapsed();
     assert!(distance >= AT_LEAST - A_MOMENT && distance < AT_LEAST + A_MOMENT, "{fate:?}: {distance:?}");
 }
+
+/// An operator has deleted the record, which is created by the begin of a run; and the servers confirm that late.
+#[history]
+async fn the_distance_of_two_runs_counts_from_the_work_after_the_record_was_deleted(stage: Stage) {
+    const AT_LEAST: Duration = secs(2);
+    let (proxy, far, near) = stage.far_and_near(|builder| builder.session_timeout(secs(10))).await;
+    let (clock, log) = (ManualClock::new(noon()), Log::default());
+    let options = || JobOptions::new().at_least_for(AT_LEAST);
+    let (first, end) = slow(&far, &clock, options(), 0, &log);
+    waits(&first).await;
+    let _second = quick(&near, &clock, options(), 1, &log);
+    sleep(A_MOMENT).await;
+    assert!(stage.servers().delete(RECORD));
+    let one = proxy.intercept(Request::Multi, Fate::HoldReply);
+    clock.advance(PERIOD);
+    within(one.happened()).await;
+    let held = proxy.intercept(Request::Multi, Fate::HoldReply);
+    one.release();
+    within(held.happened()).await;
+    sleep(AT_LEAST * 3 / 4).await;
+    held.release();
+    let record = runs(&first).await;
+    let begun = Instant::now();
+    end.send(Ok(())).unwrap();
+    has_run(&first, record.last_run.unwrap().number).await;
+    clock.advance(PERIOD);
+    first.close().await.unwrap();
+    until(|| log.begun().len() == 2).await;
+    let distance = begun.elapsed();
+    assert!(distance >= AT_LEAST - A_MOMENT, "{distance:?}");
+}

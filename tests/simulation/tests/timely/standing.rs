@@ -79,3 +79,39 @@ async fn an_observer_shows_no_leader_when_its_client_has_ended(stage: Stage) {
     while within(seen.changed()).await.is_some() {}
     assert_eq!(seen.get(), Observation::Unknown(Some(Error::Closed)));
 }
+
+/// The work of a selector fails in each term, and the candidate is refused at times.
+#[history(false, true)]
+async fn failing_work_fails_since_its_first_term(stage: Stage, is_refused_at_times: bool) {
+    let [client, operator] = stage.clients().await;
+    let zookeeper = operator.zookeeper().await.unwrap();
+    for path in ["/leaders", PATH] {
+        assert!(stage.servers().create(path, b"", false));
+    }
+    let selector =
+        LeaderSelector::start(&client, PATH, LeaderOptions::new(), move |_leadership| async move {
+            sleep(ms(10)).await;
+            Err::<(), _>("no disk")
+        })
+        .unwrap();
+    let mut longest = Duration::ZERO;
+    for _ in 0..10 {
+        let allow = async |rights| {
+            zookeeper.set_acl(PATH, &[Acl::new(rights, AuthId::anyone())], None).await.unwrap();
+        };
+        if is_refused_at_times {
+            allow(Permission::READ | Permission::DELETE | Permission::ADMIN).await;
+        }
+        sleep(secs(12)).await;
+        allow(Permission::ALL).await;
+        for _ in 0..1000 {
+            let health = selector.health();
+            if health.role == LeaderRole::Failed {
+                longest = longest.max(health.since.elapsed());
+            }
+            sleep(ms(20)).await;
+        }
+    }
+    let _ = within(selector.close()).await;
+    assert!(longest > secs(200), "{longest:?}");
+}

@@ -368,10 +368,12 @@ async fn who_gives_up_without_a_connection_counts_until_its_session_ends(stage: 
     proxy.set_traffic(Traffic::pass());
 }
 
-/// Something deletes its node, but not again and again.
-#[history]
-async fn a_member_that_waits_for_long_outlasts_some_deletions(stage: Stage) {
-    let [client] = stage.clients().await;
+/// Something deletes its node, but not again and again: at any time, while there is no connection, or after it has written to it.
+#[history((false, false), (true, false), (false, true))]
+async fn a_member_that_waits_for_long_outlasts_some_deletions(stage: Stage, is_cut_off: bool, writes: bool) {
+    let (proxy, client) = stage.far(usual).await;
+    let operator = stage.client(1).await;
+    let zookeeper = operator.zookeeper().await.unwrap();
     let entering = spawn_local(async move { double_barrier(&client, 2).enter().await });
     for deletion in 1..=6 {
         sleep(secs(100)).await;
@@ -381,8 +383,16 @@ async fn a_member_that_waits_for_long_outlasts_some_deletions(stage: Stage) {
             deletion - 1,
             entering.await.unwrap().err()
         );
-        let own = children(&stage).pop().unwrap();
-        assert!(stage.servers().delete(&format!("{PATH}/{own}")));
+        let own = format!("{PATH}/{}", children(&stage).pop().unwrap());
+        if is_cut_off {
+            proxy.cut_off();
+        }
+        if writes {
+            zookeeper.set_data(&own, b"x", None).await.unwrap();
+            sleep(ms(100)).await;
+        }
+        assert!(stage.servers().delete(&own));
+        proxy.refuse_connections(false);
     }
     entering.abort();
     let _ = entering.await;
