@@ -267,12 +267,11 @@ impl<'a> Book<'a> {
                     if let Some(MultiWriteResult::SetData { stat }) = results.first() {
                         let written = of_servers(stat.mtime);
                         self.node = Some(Node { data, version: stat.version, written });
-                        self.record = record;
                     } else {
                         // Old servers do not tell when a node was created.
                         self.read().await?;
-                        self.record = record;
                     }
+                    self.record = record;
                     self.saw_time(sent);
                     return Ok(true);
                 }
