@@ -18,6 +18,7 @@ pub(crate) fn bench(criterion: &mut Criterion) {
     look(criterion, &runtime, &client);
     enter_again(criterion, &runtime, &client);
     linger(criterion, &runtime, &client);
+    cohort(criterion, &runtime, &client);
     let_go(criterion, &runtime, &client);
     runtime.block_on(client.close());
 }
@@ -109,6 +110,31 @@ fn linger(criterion: &mut Criterion, runtime: &Runtime, client: &Client) {
                 start.elapsed()
             });
             runtime.block_on(task).expect("no panic")
+        });
+    });
+}
+
+/// By a node that is handed on, from one of 64 tasks to the next.
+fn cohort(criterion: &mut Criterion, runtime: &Runtime, client: &Client) {
+    criterion.bench_function("cohort/acquire, release: in 64 tasks", |bencher| {
+        let options = LockOptions::new().cohort(1_000_000);
+        let mutex = mutex(client, "/cohort").with_options(options).expect("good options");
+        bencher.iter_custom(|rounds| {
+            let round = || {
+                let mutex = mutex.clone();
+                async move {
+                    for _ in 0..rounds.div_ceil(64) {
+                        let guard = mutex.acquire().await.expect("no outage");
+                        guard.release().await.expect("it is held");
+                    }
+                }
+            };
+            let start = Instant::now();
+            let tasks: Vec<_> = (0..64).map(|_| runtime.spawn(round())).collect();
+            for task in tasks {
+                runtime.block_on(task).expect("no panic");
+            }
+            start.elapsed()
         });
     });
 }

@@ -64,8 +64,8 @@ struct Node {
     is_watched: bool,
     /// Wakes the attendant, which waits for the watch. Others who poll the watch must not take its place.
     waker: Waker,
-    /// Notified if there may be another time to wait for, if the attendant waits for that.
-    news: Option<Arc<Notify>>,
+    /// What the attendant waits for: a time, if there is one, and to be told of an earlier one.
+    alarm: Option<(Option<Instant>, Arc<Notify>)>,
     _until_dropped: DropGuard,
 }
 
@@ -189,7 +189,7 @@ impl Lingering {
 
     fn linger_from_now(&self, node: &mut Node) {
         node.until = from_now(self.options.linger_time().unwrap_or_default());
-        node.notify();
+        node.set_alarm(node.until);
     }
 
     /// Takes charge of a node by which the lock was just granted. An acquire that did not stand in line has the turn
@@ -219,7 +219,7 @@ impl Lingering {
             watch: None,
             is_watched: cohort.is_some(),
             waker: Waker::noop().clone(),
-            news: None,
+            alarm: None,
             _until_dropped: dropped.drop_guard(),
         };
         let before = self.node.lock().replace(node);
@@ -418,7 +418,7 @@ impl Node {
             self.cohort_until = None;
         } else if self.cohort_until.is_none() {
             self.cohort_until = self.cohort_time.map(from_now);
-            self.notify();
+            self.cohort_until.into_iter().for_each(|until| self.set_alarm(until));
         }
         action
     }
@@ -427,8 +427,10 @@ impl Node {
         self.cohort_until.is_none_or(|until| Instant::now() < until)
     }
 
-    fn notify(&mut self) {
-        if let Some(news) = self.news.take() {
+    /// Has the attendant look again at that time. Wakes it only if it would come too late: a lock that is taken again and
+    /// again would wake it each time.
+    fn set_alarm(&mut self, time: Instant) {
+        if let Some((_, news)) = self.alarm.take_if(|(alarm, _)| alarm.is_none_or(|alarm| time < alarm)) {
             news.notify_one();
         }
     }
@@ -560,7 +562,7 @@ impl Attendant {
             }
             // After the time of the cohort, a node that is held is deleted by the release, or lingers.
             let deadline = deadline.filter(|_| !is_over);
-            (Some((deadline, node.news.get_or_insert_default().clone())), LingerAction::Keep)
+            (Some(node.alarm.insert((deadline, Arc::default())).clone()), LingerAction::Keep)
         })
         .flatten()
     }
