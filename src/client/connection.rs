@@ -142,7 +142,8 @@ impl Service {
     fn end(&mut self) {
         self.gate.close();
         contained(|| self.task = None);
-        contained(|| self.gate.combining.end(mem::take(&mut self.transactions)));
+        contained(|| self.gate.combining.end());
+        contained(|| drop(mem::take(&mut self.transactions)));
         self.gate.ended.cancel();
     }
 }

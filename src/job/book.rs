@@ -264,16 +264,14 @@ impl<'a> Book<'a> {
             };
             match transaction.commit().await {
                 Ok(results) => {
+                    // Old servers do not tell when a node was created.
                     if let Some(MultiWriteResult::SetData { stat }) = results.first() {
                         let written = of_servers(stat.mtime);
                         self.node = Some(Node { data, version: stat.version, written });
-                    } else {
-                        // Old servers do not tell when a node was created.
-                        self.read().await?;
+                        self.record = record;
+                        self.saw_time(sent);
+                        return Ok(true);
                     }
-                    self.record = record;
-                    self.saw_time(sent);
-                    return Ok(true);
                 }
                 // The write may still be under way; but it and the next one are for the same version, so only one of
                 // them can be done.

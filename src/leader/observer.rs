@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep_until};
 use zookeeper_client as zk;
 
 use crate::client::{Client, Failures, Room, Watcher, is_revoke_request};
@@ -149,11 +149,17 @@ async fn observe(internals: &LockInternals, watched: &Watched<Observation>) {
                 // still right.
                 let recovers =
                     error.ends_session() || matches!(error, Error::ZooKeeper { .. }) && error.is_retryable();
-                if !recovers || seen_at.elapsed() >= internals.client().connection_timeout() {
+                let until = seen_at + internals.client().connection_timeout();
+                let is_shown = recovers && Instant::now() < until;
+                if !is_shown {
                     show(watched, Observation::Unknown(Some(error.clone())));
                 }
                 if !error.ends_session() {
-                    failures.pause_in_background(error).await;
+                    tokio::select! {
+                        () = failures.pause_in_background(error) => {}
+                        // The last look before it is shown no more.
+                        () = sleep_until(until), if is_shown => {}
+                    }
                 }
             }
         }

@@ -1,6 +1,7 @@
 //! The local queue in use: shared by the contenders of one queue in one session.
 
 use std::sync::Arc;
+use std::sync::atomic::{Ordering::Acquire, fence};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -134,6 +135,8 @@ impl SharedLocalQueue {
     /// Whether leases of ours have been given back that may be there, since their deletes may fail.
     pub(crate) fn has_leaving_leases(&self) -> bool {
         let leases = Arc::strong_count(&self.leases) - 1;
+        // Who has dropped one has recorded before that its delete was refused.
+        fence(Acquire);
         leases > 0 && leases > self.members() || self.session.leaves_nodes()
     }
 

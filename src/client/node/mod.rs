@@ -296,7 +296,7 @@ impl EphemeralNode {
                 self.exists(&path, Some(stat.czxid));
             }
             // It was deleted, and perhaps created again by another client.
-            Ok(_) => self.state = State::Gone,
+            Ok(_) => self.is_gone(),
             // It may not be read, but has just been listed as a node of the session.
             Err(zk::Error::NoAuth) => {}
             Err(error) => return Err(error),
@@ -324,12 +324,13 @@ impl EphemeralNode {
         self.watch.take()
     }
 
-    /// Keeps a value from being dropped until the node is known to be gone, or its session is over.
+    /// Keeps another value from being dropped until the node is known to be gone, or its session is over.
     pub(crate) fn keep_until_gone(&mut self, kept: impl Send + Sync + 'static) {
-        self.kept = Some(Box::new(kept));
+        let before = self.kept.take();
+        self.kept = Some(Box::new((kept, before)));
     }
 
-    /// Drops the value that was [kept](Self::keep_until_gone).
+    /// Drops the values that were [kept](Self::keep_until_gone).
     pub(crate) fn keep_nothing(&mut self) {
         self.kept = None;
     }
@@ -341,7 +342,19 @@ impl EphemeralNode {
 
     /// Gives up the node, which is known to be gone.
     pub(crate) fn forget(mut self) {
+        self.is_gone();
+    }
+
+    fn is_gone(&mut self) {
+        self.session.disown(&self.path());
         self.state = State::Gone;
+    }
+
+    /// Leaves the node to the caller from now on. Returns its path.
+    pub(crate) fn leave(mut self) -> String {
+        let path = self.path();
+        self.state = State::Gone;
+        path
     }
 
     /// Deletes the node and waits for the confirmation. Returns whether the node still existed. `until_sent` is

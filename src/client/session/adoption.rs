@@ -188,7 +188,7 @@ impl Session {
     }
 
     /// Notes that a node is gone, or is to be deleted.
-    pub(super) fn disown(&self, path: &str) {
+    pub(crate) fn disown(&self, path: &str) {
         if let Some(adoption) = &self.adoption {
             adoption.nodes.lock().remove(path);
         }

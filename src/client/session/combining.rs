@@ -28,8 +28,7 @@ const FEW: usize = 4;
 const TRANSACTIONS: usize = 2;
 /// How long a write waits at most.
 const LONGEST: Duration = Duration::from_millis(1);
-/// How many writes a transaction has at most, and how many bytes: servers may be set to take fewer of these than by default.
-const MOST: usize = 128;
+/// How many bytes a transaction has at most: servers may be set to take fewer than by default.
 const MOST_BYTES: usize = 8 * 1024;
 
 /// The reply to one of the writes: what it has created, if it creates.
@@ -92,7 +91,7 @@ impl Drop for Alone {
     }
 }
 
-/// The part of the task that serves a connection.
+/// The part of the task that serves a connection. When it is dropped, callers are told that there will be no reply.
 #[derive(Default)]
 pub(in crate::client) struct Transactions {
     under_way: FuturesUnordered<Sent>,
@@ -152,12 +151,6 @@ impl Session {
         waiting: Vec<Waiting>,
     ) -> Vec<(oneshot::Sender<Reply>, Reply)> {
         if waiting.len() > 1 {
-            for waiting in &waiting {
-                if let Wish::Delete(path) = &waiting.wish {
-                    // Given up, whether the reply comes or not.
-                    self.disown(path);
-                }
-            }
             let writes: Vec<_> = waiting.iter().map(|waiting| waiting.wish.to_write()).collect();
             let committing = self.commit_on(&connection.zookeeper, &writes);
             let replies = match self.in_order(&connection.server, committing).await {
@@ -211,16 +204,12 @@ impl State {
         let mut bytes = 0;
         while let Some(next) = self.waiting.front() {
             bytes += chroot.len() + size::of_write(&next.wish.to_write());
-            let is_full = taken.len() == MOST || bytes > MOST_BYTES;
             let queue = next.wish.queue();
             let has_queue = |taken: &Waiting| queue.is_some() && taken.wish.queue() == queue;
-            if !taken.is_empty() && (is_full || taken.iter().any(has_queue)) {
+            if !taken.is_empty() && (bytes > MOST_BYTES || taken.iter().any(has_queue)) {
                 break;
             }
-            // It was not sent, and its caller has gone.
-            let is_wanted = matches!(next.wish, Wish::Delete(_)) || !next.reply.is_closed();
-            let next = self.waiting.pop_front();
-            taken.extend(next.filter(|_| is_wanted));
+            taken.extend(self.waiting.pop_front());
         }
         taken
     }
@@ -231,9 +220,6 @@ impl State {
         let taken = self.take(connection.zookeeper.path());
         if self.waiting.is_empty() {
             self.on = None;
-        }
-        if taken.is_empty() {
-            return;
         }
         self.transactions += 1;
         let mut sending = session.carry_out(connection, taken).boxed();
@@ -276,7 +262,10 @@ impl Combining {
             match transactions.under_way.poll_next_unpin(cx) {
                 Poll::Ready(Some(replies)) => {
                     self.state.lock().transactions -= 1;
-                    tell(replies);
+                    for (caller, reply) in replies {
+                        // A caller that has gone looks for its node itself.
+                        let _ = caller.send(reply);
+                    }
                 }
                 Poll::Ready(None) | Poll::Pending => return,
             }
@@ -293,24 +282,9 @@ impl Combining {
         !state.waiting.is_empty()
     }
 
-    /// Tells all callers: of replies that have come with the end of the connection, or that there will be none.
-    pub(in crate::client) fn end(&self, mut transactions: Transactions) {
-        let mut state = self.state.lock();
-        state.is_over = true;
-        let unsent = (std::mem::take(&mut state.waiting), state.on.take());
-        transactions.under_way.extend(state.sent.drain(..));
-        drop(state);
-        drop(unsent);
-        let mut cx = Context::from_waker(Waker::noop());
-        while let Poll::Ready(Some(replies)) = transactions.under_way.poll_next_unpin(&mut cx) {
-            tell(replies);
-        }
-    }
-}
-
-fn tell(replies: Vec<(oneshot::Sender<Reply>, Reply)>) {
-    for (caller, reply) in replies {
-        // A caller that has gone looks for its node itself.
-        let _ = caller.send(reply);
+    /// Tells the callers of what was not sent, and of what the service did not get, that there will be no reply.
+    pub(in crate::client) fn end(&self) {
+        // Dropped without the lock.
+        let _state = std::mem::replace(&mut *self.state.lock(), State { is_over: true, ..State::default() });
     }
 }

@@ -156,11 +156,8 @@ impl Session {
     /// Records that the session is over or is to end at the server. It ends there when the requests in progress are
     /// answered.
     pub(super) fn end(&self) {
-        // Dropped after the lock is released.
-        let last = self.connectivity.send_replace(Connectivity::Over);
-        if let Some(combining) = last.usable().ok().and_then(|connection| connection.server.combining()) {
-            combining.flush();
-        }
+        // What waits is not sent: all it could create or delete goes with the session.
+        self.connectivity.send_replace(Connectivity::Over);
     }
 
     /// Whether the session is known to be over.

@@ -263,10 +263,9 @@ impl Session {
     /// Deletes a node if it has that version.
     pub(crate) async fn delete_version(&self, path: &str, version: i32) -> Result<(), zk::Error> {
         let connection = self.connected_for(Request::Delete)?;
+        self.disown(path);
         let sent = Moment::now();
-        let deleting = connection.zookeeper.delete(path, Some(version));
-        let deleted = self.written(&connection.server, sent, deleting).await;
-        deleted.inspect(|()| self.disown(path))
+        self.written(&connection.server, sent, connection.zookeeper.delete(path, Some(version))).await
     }
 
     /// Sends a delete before it returns, or as soon as there is a connection; or with others, if it may [wait for

@@ -234,7 +234,7 @@ impl Keeper {
             {
                 return session.recognise(path, seen_on).await;
             }
-            Sight::Node(_) | Sight::Nothing | Sight::Hidden { .. } => {}
+            Sight::Node(_) | Sight::Nothing | Sight::Hidden { .. } => session.disown(path),
         }
         Ok(())
     }
@@ -435,13 +435,12 @@ impl Keeper {
 
     /// Keeps the node at its path from now on.
     pub(super) fn named(&mut self, node: EphemeralNode, generation: Option<u64>) -> Found {
-        self.path = Some(node.path().into());
         self.known = node.czxid().zip(generation).map(|(czxid, generation)| Known {
             czxid,
             version: 0,
             data: Data::Of(generation),
         });
-        node.forget();
+        self.path = Some(node.leave().into());
         Found::Next(Step::Look)
     }
 

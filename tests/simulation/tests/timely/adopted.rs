@@ -347,3 +347,106 @@ async fn a_node_that_is_not_deleted_is_noted(stage: Stage) {
     let state = client.watch_connection().get();
     assert_eq!((state, guard.loss()), (ConnectionState::Lost, Some(LossReason::Expired)));
 }
+
+/// Somebody has deleted the node of a lock, as the client has seen at once; all was given up long before the connection is lost.
+#[history(MemoryVersion::V3_9, MemoryVersion::V3_6)]
+async fn a_node_that_was_seen_to_be_deleted_does_not_end_an_adopted_session(
+    stage: Stage,
+    version: MemoryVersion,
+) {
+    let (servers, proxy) = apart(&stage, patient().version(version), &format!("10.8.{version:?}:2181")).await;
+    let (owner, client) = adopted(&proxy.address).await;
+    let guard = within(mutex(&client).acquire()).await.unwrap();
+    let mut states = guard.watch_state();
+    sleep(SOON).await;
+    assert!(servers.delete(guard.node_path()));
+    assert_eq!(within(guard.lost()).await, LossReason::Deleted);
+    drop((guard, states.changed().now_or_never()));
+    sleep(SOON).await;
+    once(&mutex(&client)).await;
+    reconnect(&client, &proxy).await;
+    let state = client.watch_connection().get();
+    assert!(state.is_connected(), "{version:?}: {state:?}, though session {} lives", owner.session_id().0);
+    assert!(servers.session_ids().contains(&owner.session_id().0));
+    once(&mutex(&client)).await;
+}
+
+/// The same with a waiter.
+#[history(MemoryVersion::V3_9, MemoryVersion::V3_6)]
+async fn a_place_that_was_lost_does_not_end_an_adopted_session(stage: Stage, version: MemoryVersion) {
+    let (servers, proxy) = apart(&stage, patient().version(version), &format!("10.8.{version:?}:2181")).await;
+    let rival = Proxy::before(&stage, servers.clone(), "10.8.0.2:2181").await.client(plain).await;
+    let (owner, client) = adopted(&proxy.address).await;
+    let held = mutex(&rival).acquire().await.unwrap();
+    let waiting = waiter(&mutex(&client)).await;
+    let place = nodes(&servers, PATH).pop().unwrap();
+    assert!(servers.delete(&place));
+    sleep(SOON).await;
+    held.release().await.unwrap();
+    granted(waiting).await.release().await.unwrap();
+    sleep(SOON).await;
+    reconnect(&client, &proxy).await;
+    let state = client.watch_connection().get();
+    assert!(state.is_connected(), "{version:?}: {state:?}, though session {} lives", owner.session_id().0);
+    once(&mutex(&client)).await;
+}
+
+/// Those who connect may create nothing in the root, and the queue is gone as well, as containers are that nobody uses.
+#[history]
+async fn a_node_that_was_seen_to_be_deleted_ends_no_adopted_session_without_its_queue(stage: Stage) {
+    let (servers, proxy) = apart(&stage, patient(), "10.8.0.1:2181").await;
+    let operator = Proxy::before(&stage, servers.clone(), "10.8.0.2:2181").await.client(plain).await;
+    let (_owner, client) = adopted(&proxy.address).await;
+    let guard = within(mutex(&client).acquire()).await.unwrap();
+    let mut states = guard.watch_state();
+    sleep(SOON).await;
+    assert!(servers.delete(guard.node_path()));
+    assert_eq!(within(guard.lost()).await, LossReason::Deleted);
+    drop((guard, states.changed().now_or_never()));
+    sleep(SOON).await;
+    assert!(servers.delete(PATH));
+    let acl = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
+    operator.zookeeper().await.unwrap().set_acl("/", &acl, None).await.unwrap();
+    reconnect(&client, &proxy).await;
+    let state = client.watch_connection().get();
+    assert!(state.is_connected(), "{state:?}");
+    once(&mutex(&client)).await;
+}
+
+/// Somebody has put a node of its own in its place, as the client has seen at once.
+#[history]
+async fn a_stranger_in_the_place_of_a_kept_node_does_not_end_an_adopted_session(stage: Stage) {
+    let (servers, proxy) = apart(&stage, patient(), "10.8.0.1:2181").await;
+    let (_owner, client) = adopted(&proxy.address).await;
+    let node = kept(&client);
+    within(node.wait_present()).await.unwrap();
+    assert!(servers.delete("/kept") && servers.create("/kept", b"theirs", false));
+    until(|| !node.state().is_present()).await;
+    sleep(SOON).await;
+    reconnect(&client, &proxy).await;
+    let state = client.watch_connection().get();
+    assert!(state.is_connected(), "{state:?}");
+    once(&mutex(&client)).await;
+}
+
+/// The reply to the delete is lost with the connection.
+#[history(MemoryVersion::V3_9, MemoryVersion::V3_6)]
+async fn the_end_of_a_kept_node_whose_reply_is_lost_does_not_end_an_adopted_session(
+    stage: Stage,
+    version: MemoryVersion,
+) {
+    let (servers, proxy) = apart(&stage, patient().version(version), &format!("10.8.{version:?}:2181")).await;
+    let (_owner, client) = adopted(&proxy.address).await;
+    let node = kept(&client);
+    within(node.wait_present()).await.unwrap();
+    sleep(SOON).await;
+    let lost = proxy.intercept(Request::Delete, Fate::LoseReply);
+    let closing = spawn_local(async move { node.close().await });
+    within(lost.happened()).await;
+    let closed = within(closing).await.unwrap();
+    sleep(SOON).await;
+    assert!(servers.node("/kept").is_none());
+    let state = client.watch_connection().get();
+    assert!(state.is_connected(), "{version:?}: {state:?}, {closed:?}");
+    once(&mutex(&client)).await;
+}

@@ -1,8 +1,11 @@
 //! Writes of one client that wait for each other, and share a transaction.
 
+use futures_util::future::LocalBoxFuture;
+
 use super::prelude::*;
 
-/// More than are sent by themselves.
+/// So many are sent by themselves.
+const FEW: usize = 4;
 const MANY: usize = 20;
 
 fn path_of(lock: usize) -> String {
@@ -36,23 +39,39 @@ async fn release(guards: Vec<LockGuard>) {
     }
 }
 
+/// Polls it once, which sends or has it wait.
+fn polled<'a, T>(future: impl Future<Output = T> + 'a) -> LocalBoxFuture<'a, T> {
+    let mut future = Box::pin(future);
+    assert!(poll_once(&mut future).is_pending());
+    future
+}
+
+fn polled_all(locks: &[InterProcessMutex]) -> Vec<LocalBoxFuture<'_, Result<LockGuard>>> {
+    locks.iter().map(|lock| polled(lock.acquire())).collect()
+}
+
 #[history]
 async fn acquires_and_releases_of_one_moment_share_transactions(stage: Stage) {
     let (proxy, client) = stage.far(session).await;
     let locks = used(&client).await;
+    let start = Instant::now();
+    visit(&locks[0]).await;
+    let round_trip = start.elapsed() / 2;
     proxy.take_requests();
+    let start = Instant::now();
     let mut guards = all_hold(stage.servers(), locks.iter().map(acquiring).collect()).await;
+    assert_eq!(start.elapsed(), round_trip, "while few are under way, none waits");
     let requests = proxy.take_requests();
     let [alone, together] =
         [Request::Create, Request::Multi].map(|kind| requests.iter().filter(|it| **it == kind).count());
-    assert_eq!((alone, together, requests.len()), (4, 1, 5));
+    assert_eq!((alone, together, requests.len()), (FEW, 1, FEW + 1));
     // In one go: what is dropped does not wait for a task of its own.
     guards.drain(..).for_each(drop);
     sleep(A_MOMENT).await;
     let requests = proxy.take_requests();
     let [alone, together] =
         [Request::Delete, Request::Multi].map(|kind| requests.iter().filter(|it| **it == kind).count());
-    assert_eq!((alone, together, requests.len()), (4, 1, 5));
+    assert_eq!((alone, together, requests.len()), (FEW, 1, FEW + 1));
     nothing_is_left(stage.servers()).await;
     // And who is alone is not held up.
     took(Duration::ZERO, visit(&locks[0])).await;
@@ -75,6 +94,45 @@ async fn what_waits_is_sent_within_a_moment_whatever_is_under_way(stage: Stage) 
     }
     proxy.set_traffic(Traffic::pass());
     release(all_hold(stage.servers(), waiting).await).await;
+}
+
+/// The servers are far away.
+#[history]
+async fn while_two_transactions_are_under_way_others_wait_for_more(stage: Stage) {
+    let (proxy, client) = stage.far(session).await;
+    let locks = used(&client).await;
+    proxy.take_requests();
+    proxy.set_traffic(Traffic::pass().delay(ms(10)));
+    let mut waiting = Vec::new();
+    for lock in &locks {
+        waiting.push(acquiring(lock));
+        for _ in 0..4 {
+            yield_now().await;
+        }
+    }
+    release(all_hold(stage.servers(), waiting).await).await;
+    let requests = proxy.take_requests();
+    let creates = requests.iter().position(|it| *it == Request::Multi).unwrap();
+    assert_eq!(requests[..creates], [Request::Create; FEW + 2], "what is alone is no transaction");
+    assert!(!requests[creates..].contains(&Request::Create));
+}
+
+/// Others have been answered meanwhile, so few are under way.
+#[history]
+async fn what_waits_is_not_overtaken(stage: Stage) {
+    let client = stage.connect(0, session).await;
+    let locks = used(&client).await;
+    let [first, second] = [(); 2].map(|()| locks[FEW].owned_by(&Owner::new()));
+    let alone = polled_all(&locks[..FEW]);
+    sleep(A_MOMENT).await;
+    let first = polled(first.acquire());
+    let alone = join_all(alone).await;
+    let second = polled(second.acquire());
+    let seen = within(locks[FEW].participants()).await.unwrap();
+    assert_eq!(seen.len(), 2, "by a list that was asked for after them");
+    let first = within(first).await.unwrap();
+    assert_eq!(first.node_path(), seen[0].node_path());
+    drop((first, second, alone));
 }
 
 /// Those of one transaction would have the same token.
@@ -297,8 +355,11 @@ async fn a_burst_of_small_writes_costs_no_one_the_connection(stage: Stage, kib: 
     let chroot = format!("/{}", "c".repeat(200));
     assert!(servers.create(&chroot, b"", false));
     let client = stage.connect_to(0, session, &format!("{}{chroot}", proxy.address)).await;
-    let options = LockOptions::new().node_data(vec![7; 1024]);
-    let lock = |lock| mutex_at(&client, &format!("/locks/{lock}")).with_options(options.clone()).unwrap();
+    let lock = |lock| {
+        // One is larger than a transaction.
+        let data = vec![7; if lock == 100 { 9 } else { 1 } * 1024];
+        mutex_at(&client, &format!("/locks/{lock}")).with_options(LockOptions::new().node_data(data)).unwrap()
+    };
     let locks: Vec<_> = (0..200).map(lock).collect();
     for lock in &locks {
         visit(lock).await;
