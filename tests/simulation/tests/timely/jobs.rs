@@ -238,6 +238,28 @@ async fn data_of_others_is_left_alone(stage: Stage) {
     assert_eq!(log.runs().len(), 1);
 }
 
+/// Before the one who has created it hears that it has.
+#[history]
+async fn what_an_operator_writes_to_a_new_record_stands(stage: Stage) {
+    let (proxy, client) = stage.far(session).await;
+    let (clock, log) = (ManualClock::new(noon()), Log::default());
+    let servers = stage.servers();
+    let mut held = proxy.intercept(Request::Multi, Fate::HoldReply);
+    let job = quick(&client, &clock, JobOptions::new(), 0, &log);
+    within(held.happened()).await;
+    while servers.node(RECORD).is_none() {
+        let next = proxy.intercept(Request::Multi, Fate::HoldReply);
+        std::mem::replace(&mut held, next).release();
+        within(held.happened()).await;
+    }
+    let record = String::from_utf8(servers.node(RECORD).unwrap().data).unwrap();
+    servers.set_data(RECORD, record.replace("unfinished 0", "unfinished 7").as_bytes());
+    held.release();
+    waits(&job).await;
+    clock.advance(PERIOD);
+    assert_eq!(has_run(&job, 1).await.unfinished, 7);
+}
+
 /// Notes that it was dropped, as work is that does not go on.
 struct Dropped(Arc<AtomicBool>);
 
