@@ -187,7 +187,6 @@ impl Session {
             Some(path) => self.stat_on(connection, path).await.ok().flatten(),
             None => None,
         };
-        let read = read.filter(|stat| stat.ephemeral_owner == self.id);
         let created = results.into_iter().map(|result| match result {
             zk::MultiWriteResult::Create { path, stat } => Ok(Some(self.created(path, &stat, read.as_ref()))),
             _ => Ok(None),

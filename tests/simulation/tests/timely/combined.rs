@@ -117,22 +117,43 @@ async fn while_two_transactions_are_under_way_others_wait_for_more(stage: Stage)
     assert!(!requests[creates..].contains(&Request::Create));
 }
 
+/// The servers are far away.
+#[history]
+async fn transactions_under_way_count_as_writes(stage: Stage) {
+    let (proxy, client) = stage.far(session).await;
+    let locks = used(&client).await;
+    proxy.take_requests();
+    proxy.set_traffic(Traffic::pass().delay(ms(10)));
+    let mut waiting: Vec<_> = locks[..FEW].iter().map(acquiring).collect();
+    for lock in &locks[FEW..FEW + 2] {
+        sleep(ms(8)).await;
+        waiting.push(acquiring(lock));
+    }
+    // By then, those that were alone are answered.
+    sleep(ms(8)).await;
+    waiting.extend(locks[FEW + 2..FEW + 7].iter().map(acquiring));
+    release(all_hold(stage.servers(), waiting).await).await;
+    let requests = proxy.take_requests();
+    let creates = requests.iter().position(|it| *it == Request::Multi).unwrap();
+    assert_eq!(requests[..creates], [Request::Create; FEW + 2 + 2]);
+}
+
 /// Others have been answered meanwhile, so few are under way.
 #[history]
 async fn what_waits_is_not_overtaken(stage: Stage) {
     let client = stage.connect(0, session).await;
     let locks = used(&client).await;
-    let [first, second] = [(); 2].map(|()| locks[FEW].owned_by(&Owner::new()));
+    let [first, second, third] = [(); 3].map(|()| locks[FEW].owned_by(&Owner::new()));
     let alone = polled_all(&locks[..FEW]);
     sleep(A_MOMENT).await;
     let first = polled(first.acquire());
     let alone = join_all(alone).await;
-    let second = polled(second.acquire());
+    let others = [polled(second.acquire()), polled(third.acquire())];
     let seen = within(locks[FEW].participants()).await.unwrap();
-    assert_eq!(seen.len(), 2, "by a list that was asked for after them");
+    assert_eq!(seen.len(), 3, "by a list that was asked for after them");
     let first = within(first).await.unwrap();
     assert_eq!(first.node_path(), seen[0].node_path());
-    drop((first, second, alone));
+    drop((first, others, alone));
 }
 
 /// Those of one transaction would have the same token.
