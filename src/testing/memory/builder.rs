@@ -2,12 +2,10 @@
 
 use std::io;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Instant, SystemTime};
 
-use super::database::Database;
-use super::running::Shared;
+use super::ensemble::{Clock, Core, MemoryEnsembleBuilder};
 use super::server::MemoryServer;
-use super::sessions;
 use super::settings::{MemorySettings, setters};
 
 /// Configures and starts a [`MemoryServer`].
@@ -33,10 +31,8 @@ impl MemoryServerBuilder {
     /// - `InvalidInput` for invalid settings,
     /// - if the system provides no port or no thread.
     pub fn start(self) -> io::Result<MemoryServer> {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let first_session = sessions::first_id(0, now.as_millis() as i64, fastrand::u16(..));
-        let database = Database::new(self.settings.limits()?, first_session);
-        let MemorySettings { reap_interval, longest_request, .. } = self.settings;
-        MemoryServer::start_with(Arc::new(Shared::new(database, reap_interval, longest_request)))
+        let ensemble = MemoryEnsembleBuilder::with_settings(self.settings);
+        let state = ensemble.servers(1).seed(fastrand::u64(..)).wall_clock(SystemTime::now()).state()?;
+        MemoryServer::start_with(Arc::new(Core::new(state, Clock::Real(Instant::now()))))
     }
 }

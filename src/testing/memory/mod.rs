@@ -1,4 +1,4 @@
-//! A ZooKeeper in memory: one server, for tests only.
+//! A ZooKeeper in memory: one server or several, for tests only.
 
 mod acl;
 mod builder;

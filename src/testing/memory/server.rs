@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::builder::MemoryServerBuilder;
-use super::running::{Running, Shared};
-use super::serve;
+use super::ensemble::{Core, Operation};
+use super::running::Running;
 use crate::testing::four_letter;
 use crate::testing::ports::Port;
 
@@ -64,7 +64,7 @@ use crate::testing::ports::Port;
 pub struct MemoryServer {
     // Dropped before the port is given back.
     running: Option<Running>,
-    shared: Arc<Shared>,
+    core: Arc<Core>,
     port: Port,
 }
 
@@ -83,14 +83,14 @@ impl MemoryServer {
         MemoryServerBuilder::default()
     }
 
-    pub(super) fn start_with(shared: Arc<Shared>) -> io::Result<Self> {
-        let mut server = Self { running: None, shared, port: Port::reserve()? };
+    pub(super) fn start_with(core: Arc<Core>) -> io::Result<Self> {
+        let mut server = Self { running: None, core, port: Port::reserve()? };
         server.launch()?;
         Ok(server)
     }
 
     fn launch(&mut self) -> io::Result<()> {
-        self.running = Some(Running::start(self.shared.clone(), self.port.listen()?)?);
+        self.running = Some(Running::start(self.core.clone(), self.port.listen()?)?);
         Ok(())
     }
 
@@ -149,7 +149,7 @@ impl MemoryServer {
     /// `NotConnected` if the server is not running.
     pub fn pause(&self) -> io::Result<()> {
         self.check_running()?;
-        self.shared.set_paused(true);
+        self.core.set_paused(0, true);
         Ok(())
     }
 
@@ -161,7 +161,7 @@ impl MemoryServer {
     /// `NotConnected` if the server is not running.
     pub fn resume(&self) -> io::Result<()> {
         self.check_running()?;
-        self.shared.set_paused(false);
+        self.core.set_paused(0, false);
         Ok(())
     }
 
@@ -191,18 +191,16 @@ impl MemoryServer {
     where
         S: AsyncRead + AsyncWrite,
     {
-        let is_running = self.is_running();
-        let shared = self.shared.clone();
-        async move {
-            if is_running {
-                serve::serve(shared, stream, serve::PEER_OF_STREAM).await;
-            }
-        }
+        self.core.serve(0, stream)
     }
 
     /// Closes all connections. Clients can connect again immediately, and resume their sessions.
     pub fn drop_connections(&self) {
-        self.shared.with(|database, _| database.cut_all());
+        self.core.with(|state| state.replicas[0].cut_connections());
+    }
+
+    fn is_paused(&self) -> bool {
+        self.core.with(|state| state.replicas[0].is_paused)
     }
 
     fn check_running(&self) -> io::Result<()> {
@@ -221,7 +219,7 @@ impl MemoryServer {
             let what = format!("the server in memory on {address} is not running");
             return Err(io::Error::new(io::ErrorKind::ConnectionRefused, what));
         }
-        if self.shared.is_paused() {
+        if self.is_paused() {
             let what = format!("the server in memory on {address} is paused");
             return Err(io::Error::new(io::ErrorKind::TimedOut, what));
         }
@@ -238,7 +236,11 @@ impl MemoryServer {
     /// `TimedOut`, at once, if it is paused.
     pub async fn kill_session(&self, session_id: i64) -> io::Result<()> {
         self.check_answering()?;
-        if self.shared.with(|database, _| database.end_session(session_id)) {
+        let is_known = self.core.with(|state| {
+            let is_known = state.replicas[0].database.sessions.get_mut(session_id).is_some();
+            is_known && state.operate(Operation::EndSession(session_id))
+        });
+        if is_known {
             return Ok(());
         }
         let what = format!("{} knows no session {session_id:#x}", self.connect_string());
@@ -255,7 +257,7 @@ impl MemoryServer {
     /// once, if it is paused.
     pub async fn four_letter_word(&self, word: &str) -> io::Result<String> {
         self.check_answering()?;
-        self.shared.with(|database, _| database.answer(word)).ok_or_else(|| {
+        self.core.with(|state| state.replicas[0].database.answer(word)).ok_or_else(|| {
             let what = format!("the server in memory does not know the word {word:?}");
             io::Error::new(io::ErrorKind::UnexpectedEof, what)
         })
@@ -297,7 +299,7 @@ impl fmt::Debug for MemoryServer {
         f.debug_struct("MemoryServer")
             .field("port", &self.port())
             .field("is_running", &self.is_running())
-            .field("paused", &self.shared.is_paused())
+            .field("paused", &self.is_paused())
             .finish_non_exhaustive()
     }
 }

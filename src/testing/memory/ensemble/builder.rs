@@ -2,10 +2,14 @@
 
 use std::io;
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::MemoryEnsemble;
-use super::state::Behaviour;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::state::{Behaviour, State};
+use super::{Clock, Core, MemoryEnsemble};
 use crate::testing::memory::settings::{MemorySettings, setters};
 use crate::testing::memory::version::MemoryVersion;
 use crate::testing::settings::invalid;
@@ -46,6 +50,10 @@ impl Default for MemoryEnsembleBuilder {
 }
 
 impl MemoryEnsembleBuilder {
+    pub(in crate::testing::memory) fn with_settings(settings: MemorySettings) -> Self {
+        Self { settings, ..Self::default() }
+    }
+
     setters!();
 
     /// Sets the number of servers: 1, 3, 5 and so on. 3 by default.
@@ -102,6 +110,16 @@ impl MemoryEnsembleBuilder {
     /// - `InvalidInput` for invalid settings,
     /// - outside of a runtime.
     pub fn start(self) -> io::Result<MemoryEnsemble> {
+        let state = self.state()?;
+        let runtime = tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
+        let core = Arc::new(Core::new(state, Clock::Simulated(Instant::now())));
+        let end = CancellationToken::new();
+        runtime.spawn(core.clone().drive(end.clone()));
+        Ok(MemoryEnsemble { core, _end: Arc::new(end.drop_guard()) })
+    }
+
+    /// Sets the servers up.
+    pub(in crate::testing::memory) fn state(self) -> io::Result<State> {
         let limits = self.settings.limits()?;
         if self.servers.is_multiple_of(2) || self.servers > 99 {
             return Err(invalid(format!("an ensemble has 1, 3, 5 ... 99 servers, not {}", self.servers)));
@@ -114,8 +132,6 @@ impl MemoryEnsembleBuilder {
         if self.sync_limit == 0 {
             return Err(invalid("sync_limit must be greater than zero".into()));
         }
-        let runtime = tokio::runtime::Handle::try_current().map_err(io::Error::other)?;
-        let start = self.wall_clock.duration_since(UNIX_EPOCH).unwrap_or_default();
         let behaviour = Behaviour {
             limits,
             latency: self.latency,
@@ -123,8 +139,8 @@ impl MemoryEnsembleBuilder {
             sync_limit: limits.tick * self.sync_limit,
             reap_interval: self.settings.reap_interval,
             longest_message: self.settings.longest_request,
-            wall_clock: i64::try_from(start.as_millis()).unwrap_or(i64::MAX),
+            wall_clock: self.wall_clock.duration_since(UNIX_EPOCH).unwrap_or_default(),
         };
-        Ok(MemoryEnsemble::start_with(&runtime, self.servers, self.seed, behaviour))
+        Ok(State::new(self.servers, self.seed, behaviour))
     }
 }

@@ -2,27 +2,41 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::net::SocketAddr;
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::Notify;
-use tokio::time::Instant;
+use tokio::time;
 use tokio_util::sync::CancellationToken;
 
 use super::state::State;
 use super::truth::Observed;
 use crate::testing::memory::connections::{ConnectionId, Wire};
 use crate::testing::memory::database::Fate;
-use crate::testing::memory::serve::Host;
+use crate::testing::memory::serve;
+
+/// The address of a client at the other end of a stream that has none.
+const PEER_OF_STREAM: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
 
 type Observer = Box<dyn FnMut(&Observed) + Send>;
 
-pub(super) struct Core {
+/// When the servers were built, by the clock that they go by.
+#[derive(Debug)]
+pub(in crate::testing::memory) enum Clock {
+    /// tokio's, which can be paused: all that is due is done before what is asked for, so a run can be repeated.
+    Simulated(time::Instant),
+    /// That of the machine. A thread that is late first does what clients have sent in time.
+    Real(Instant),
+}
+
+pub(in crate::testing::memory) struct Core {
     state: Mutex<State>,
     observers: Mutex<Vec<Observer>>,
-    started: Instant,
+    clock: Clock,
     resumed: Notify,
     /// Tells the task that moves messages that there is an earlier one.
     earlier: Notify,
@@ -35,21 +49,31 @@ impl fmt::Debug for Core {
 }
 
 impl Core {
-    pub(super) fn new(state: State) -> Self {
+    pub(in crate::testing::memory) fn new(state: State, clock: Clock) -> Self {
         Self {
             state: Mutex::new(state),
             observers: Mutex::default(),
-            started: Instant::now(),
+            clock,
             resumed: Notify::new(),
             earlier: Notify::new(),
         }
     }
 
-    /// Works on the state, after everything that is due. Then calls the observers.
-    pub(super) fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
+    fn elapsed(&self) -> Duration {
+        match self.clock {
+            Clock::Simulated(built) => built.elapsed(),
+            Clock::Real(built) => built.elapsed(),
+        }
+    }
+
+    /// Works on the state. Then calls the observers.
+    pub(in crate::testing::memory) fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let result = {
             let mut state = self.state.lock();
-            state.advance(self.started.elapsed());
+            match self.clock {
+                Clock::Simulated(_) => state.advance(self.elapsed()),
+                Clock::Real(_) => state.now = self.elapsed(),
+            }
             let result = work(&mut state);
             if state.agenda.next().is_some_and(|next| next < state.awaited) {
                 state.awaited = Duration::ZERO;
@@ -83,28 +107,47 @@ impl Core {
         self.state.lock().is_observed = true;
     }
 
-    pub(super) fn resume(&self) {
+    pub(in crate::testing::memory) fn set_paused(&self, server: usize, is_paused: bool) {
+        self.with(|state| state.set_paused(server, is_paused));
         self.resumed.notify_waiters();
     }
 
-    /// Moves messages and looks at the clock until the handles are dropped.
-    pub(super) async fn drive(self: Arc<Self>, stop: CancellationToken) {
+    pub(in crate::testing::memory) fn start(&self, server: usize) {
+        self.with(|state| state.start(server));
+        self.resumed.notify_waiters();
+    }
+
+    /// Serves a client at the other end of a stream until either side closes it.
+    pub(in crate::testing::memory) fn serve<S>(
+        self: &Arc<Self>,
+        server: usize,
+        stream: S,
+    ) -> impl Future<Output = ()> + use<S>
+    where
+        S: AsyncRead + AsyncWrite,
+    {
+        let seat = Seat { core: self.clone(), server };
+        let is_open = self.with(|state| state.is_open(server));
+        async move {
+            if is_open {
+                serve::serve(seat, stream, PEER_OF_STREAM).await;
+            }
+        }
+    }
+
+    /// Moves messages and looks at the clock until it is stopped. Then stops the servers.
+    pub(in crate::testing::memory) async fn drive(self: Arc<Self>, stop: CancellationToken) {
         loop {
             let next = self.with(|state| {
+                state.advance(state.now);
                 state.awaited = state.agenda.next().unwrap_or(Duration::MAX);
                 state.awaited
             });
-            let wake = async {
-                match self.started.checked_add(next) {
-                    Some(next) => tokio::time::sleep_until(next).await,
-                    None => std::future::pending().await,
-                }
-            };
             tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
                 () = self.earlier.notified() => {}
-                () = wake => {}
+                () = time::sleep(next.saturating_sub(self.elapsed())) => {}
             }
         }
         self.with(|state| (0..state.replicas.len()).for_each(|server| state.stop(server)));
@@ -113,9 +156,9 @@ impl Core {
 
 /// One server of an ensemble.
 #[derive(Debug)]
-pub(super) struct Seat {
-    pub(super) core: Arc<Core>,
-    pub(super) server: usize,
+pub(in crate::testing::memory) struct Seat {
+    pub(in crate::testing::memory) core: Arc<Core>,
+    pub(in crate::testing::memory) server: usize,
 }
 
 impl Seat {
@@ -134,26 +177,29 @@ impl Seat {
             resumed.await;
         }
     }
-}
 
-impl Host for Seat {
-    fn longest_message(&self) -> usize {
+    /// Returns the length of the longest message.
+    pub(in crate::testing::memory) fn longest_message(&self) -> usize {
         self.core.with(|state| state.behaviour.longest_message)
     }
 
-    async fn accept(&self, peer: SocketAddr) -> Option<Wire> {
+    /// Opens a connection. `None` if the server takes none.
+    pub(in crate::testing::memory) async fn accept(&self, peer: SocketAddr) -> Option<Wire> {
         self.served(|state, server| state.accept(server, peer)).await
     }
 
-    async fn receive(&self, id: ConnectionId, message: &[u8]) -> Fate {
+    /// Does what a message says.
+    pub(in crate::testing::memory) async fn receive(&self, id: ConnectionId, message: &[u8]) -> Fate {
         self.served(|state, server| state.receive(server, id, message)).await
     }
 
-    fn disconnect(&self, id: ConnectionId) {
+    /// Forgets a connection.
+    pub(in crate::testing::memory) fn disconnect(&self, id: ConnectionId) {
         self.core.with(|state| state.disconnect(self.server, id));
     }
 
-    async fn answer(&self, word: &str) -> Option<String> {
+    /// Answers a four-letter word.
+    pub(in crate::testing::memory) async fn answer(&self, word: &str) -> Option<String> {
         self.served(|state, server| {
             let replica = &mut state.replicas[server];
             replica.is_running.then(|| replica.database.answer(word)).flatten()

@@ -20,14 +20,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::runtime::Handle;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::DropGuard;
 
-use self::host::{Core, Seat};
-use self::operate::Operation;
-use self::state::{Behaviour, State};
-use super::serve;
 use super::tree::Tree;
+
+pub(super) use self::host::{Clock, Core, Seat};
+pub(super) use self::operate::Operation;
 
 pub use self::builder::MemoryEnsembleBuilder;
 pub use self::truth::{NodeInfo, Observed, ObservedKind};
@@ -92,13 +90,6 @@ impl MemoryEnsemble {
         MemoryEnsembleBuilder::default()
     }
 
-    fn start_with(runtime: &Handle, servers: usize, seed: u64, behaviour: Behaviour) -> Self {
-        let core = Arc::new(Core::new(State::new(servers, seed, behaviour)));
-        let end = CancellationToken::new();
-        runtime.spawn(core.clone().drive(end.clone()));
-        Self { core, _end: Arc::new(end.drop_guard()) }
-    }
-
     /// Returns the number of servers.
     pub fn servers(&self) -> usize {
         self.core.with(|state| state.replicas.len())
@@ -112,13 +103,7 @@ impl MemoryEnsemble {
     where
         S: AsyncRead + AsyncWrite,
     {
-        let seat = Arc::new(Seat { core: self.core.clone(), server });
-        let is_open = self.core.with(|state| state.is_open(server));
-        async move {
-            if is_open {
-                serve::serve(seat, stream, serve::PEER_OF_STREAM).await;
-            }
-        }
+        self.core.serve(server, stream)
     }
 
     /// Returns the server that leads, if one does: of several that believe it, the one that was elected last.
@@ -134,8 +119,7 @@ impl MemoryEnsemble {
 
     /// Pauses or resumes a server. While it is paused, its connections stay open, but it neither sends nor receives.
     pub fn set_paused(&self, server: usize, is_paused: bool) {
-        self.core.with(|state| state.set_paused(server, is_paused));
-        self.core.resume();
+        self.core.set_paused(server, is_paused);
     }
 
     /// Stops a server: its connections are closed, and new ones refused. It keeps what it has logged. Does nothing if
@@ -146,8 +130,7 @@ impl MemoryEnsemble {
 
     /// Starts a server that was [stopped](Self::stop) or [wiped](Self::wipe). Does nothing if it is running.
     pub fn start(&self, server: usize) {
-        self.core.with(|state| state.start(server));
-        self.core.resume();
+        self.core.start(server);
     }
 
     /// Stops a server and removes all that it has logged.

@@ -24,8 +24,8 @@ pub(super) struct Behaviour {
     pub(super) sync_limit: Duration,
     pub(super) reap_interval: Duration,
     pub(super) longest_message: usize,
-    /// The date at the start, in milliseconds since 1970.
-    pub(super) wall_clock: i64,
+    /// The date at the start, since 1970.
+    pub(super) wall_clock: Duration,
 }
 
 /// What happens at a time.
@@ -46,9 +46,9 @@ pub(super) enum Task {
 }
 
 #[derive(Debug)]
-pub(super) struct State {
+pub(in crate::testing::memory) struct State {
     pub(super) behaviour: Behaviour,
-    pub(super) replicas: Vec<Replica>,
+    pub(in crate::testing::memory) replicas: Vec<Replica>,
     /// What a server knew that had lost its disk, if no other knew it.
     pub(super) remains: Option<Database>,
     pub(super) network: Network,
@@ -73,7 +73,11 @@ impl State {
     pub(super) fn new(servers: usize, seed: u64, behaviour: Behaviour) -> Self {
         let mut random = Rng::with_seed(seed);
         let replicas = (0..servers).map(|server| {
-            let first = sessions::first_id(server as i64 + 1, behaviour.wall_clock, random.u16(..));
+            let first = sessions::first_id(
+                server as i64 + 1,
+                behaviour.wall_clock.as_millis() as i64,
+                random.u16(..),
+            );
             Replica::new(database(&behaviour, first))
         });
         let replicas = replicas.collect();
@@ -171,10 +175,9 @@ impl State {
 
     /// Returns the time as a server sees it.
     pub(super) fn now(&self, server: usize) -> Now {
-        let elapsed = i64::try_from(self.now.as_millis()).unwrap_or(i64::MAX);
-        let ahead = i64::try_from(self.replicas[server].ahead.as_millis()).unwrap_or(i64::MAX);
-        let wall = self.behaviour.wall_clock.saturating_add(elapsed).saturating_add(ahead);
-        Now { elapsed: self.now, wall }
+        let wall =
+            self.behaviour.wall_clock.saturating_add(self.now).saturating_add(self.replicas[server].ahead);
+        Now { elapsed: self.now, wall: i64::try_from(wall.as_millis()).unwrap_or(i64::MAX) }
     }
 
     pub(super) fn leader(&self) -> Option<usize> {
@@ -209,7 +212,7 @@ impl State {
         self.release();
     }
 
-    pub(super) fn stop(&mut self, server: usize) {
+    pub(in crate::testing::memory) fn stop(&mut self, server: usize) {
         let replica = &mut self.replicas[server];
         if !replica.is_running {
             return;
