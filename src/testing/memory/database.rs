@@ -8,7 +8,7 @@ use super::code::Code;
 use super::connections::{ConnectionId, Connections, Wire};
 use super::jute::{Reader, Writer};
 use super::opcode;
-use super::request::{self, Connect, Request, Update, Write};
+use super::request::{self, Connect, Request};
 use super::sessions::Sessions;
 use super::tree::{Change, Event, Tree};
 use super::version::MemoryVersion;
@@ -21,15 +21,6 @@ const NOTIFICATION: i32 = -1;
 pub(super) const NO_ZXID: i64 = -1;
 /// The state that events carry: connected.
 const CONNECTED: i32 = 3;
-
-/// The time, as the server thread reads it.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Now {
-    /// Since the server was built.
-    pub(super) elapsed: Duration,
-    /// In milliseconds since 1970.
-    pub(super) wall: i64,
-}
 
 /// What is granted to clients.
 #[derive(Clone, Copy, Debug)]
@@ -71,8 +62,8 @@ pub(super) struct Database {
     pub(super) mode: &'static str,
     pub(super) received: u64,
     pub(super) sent: u64,
-    /// What has changed since this was last taken, if somebody takes it.
-    pub(super) changes: Option<Vec<Change>>,
+    /// What has changed since this was last taken.
+    pub(super) changes: Vec<Change>,
     /// Whether the next create gets no reply.
     pub(super) omits_reply: bool,
 }
@@ -89,7 +80,7 @@ impl Database {
             mode: "standalone",
             received: 0,
             sent: 0,
-            changes: None,
+            changes: Vec::new(),
             omits_reply: false,
         }
     }
@@ -126,38 +117,12 @@ impl Database {
         }
     }
 
-    /// Does what a message says, and sends the reply.
-    pub(super) fn receive(&mut self, id: ConnectionId, message: &[u8], now: Now) -> Fate {
-        match self.received_from(id) {
-            None => Fate::Close,
-            Some(None) => self.connect(id, message, now),
-            Some(Some(session)) => self.serve(id, session, message, now),
-        }
-    }
-
     /// Counts a message. Returns the session of the connection, if both are there.
     pub(super) fn received_from(&mut self, id: ConnectionId) -> Option<Option<i64>> {
         self.received += 1;
         let connection = self.connections.get_mut(id)?;
         connection.received += 1;
         Some(connection.session)
-    }
-
-    fn connect(&mut self, id: ConnectionId, message: &[u8], now: Now) -> Fate {
-        let Ok(connect) = Connect::decode(message) else { return Fate::Close };
-        if connect.last_zxid > self.zxid {
-            // The client knows of what has not happened here.
-            return Fate::Close;
-        }
-        let timeout = self.limits.timeout(&connect);
-        let session = if connect.session == 0 || self.limits.forgets_sessions {
-            self.zxid += 1;
-            Some(self.sessions.open(timeout, now.elapsed))
-        } else {
-            self.resume(&connect, timeout, now)
-        };
-        self.attach(id, session, timeout, &connect);
-        if session.is_some() { Fate::Keep } else { Fate::Close }
     }
 
     /// Attaches a client to its session, or refuses it.
@@ -186,30 +151,18 @@ impl Database {
         self.send(id, reply.finish());
     }
 
-    /// Attaches a client to its session again. Like ZooKeeper, first closes the connection that the session has.
-    fn resume(&mut self, connect: &Connect<'_>, timeout: Duration, now: Now) -> Option<i64> {
-        let id = connect.session;
-        if let Some(old) = self.sessions.get_mut(id).and_then(|session| session.connection) {
-            self.disconnect(old);
-        }
-        let is_known =
-            connect.password == password(id) && self.sessions.set_timeout(id, timeout, now.elapsed);
-        is_known.then_some(id)
-    }
-
-    /// Does a request, and sends the reply.
-    pub(super) fn serve(&mut self, id: ConnectionId, session: i64, message: &[u8], now: Now) -> Fate {
+    /// Does a request that changes no node, and sends the reply.
+    pub(super) fn serve(&mut self, id: ConnectionId, session: i64, message: &[u8], now: Duration) -> Fate {
         let mut reader = Reader::new(message);
         let (Ok(xid), Ok(operation)) = (reader.i32(), reader.i32()) else { return Fate::Close };
-        self.sessions.touch(session, now.elapsed);
+        self.sessions.touch(session, now);
         let known = self.limits.version.knows(operation);
-        let request = match known.then(|| request::decode(operation, &message[8..])).flatten() {
+        let request = match known.then(|| request::read(operation, &message[8..])).flatten() {
             None => {
                 self.reply(id, xid, NO_ZXID, Err(Code::Unimplemented));
                 return Fate::Close;
             }
             Some(Err(_)) if operation == opcode::AUTH => return Fate::Close,
-            Some(Err(_)) if operation == opcode::MULTI => Request::Update(Update::Malformed),
             Some(Err(_)) => {
                 self.reply(id, xid, self.zxid, Err(Code::Marshalling));
                 return Fate::Keep;
@@ -217,20 +170,11 @@ impl Database {
             Some(Ok(request)) => request,
         };
         let is_auth = matches!(request, Request::Auth { .. });
-        let is_end = matches!(request, Request::Update(Update::CloseSession));
-        let is_omitted = matches!(&request, Request::Update(update) if self.omits(update));
-        let result = self.execute(id, session, request, now);
-        let fate = if is_end || is_auth && result.is_err() { Fate::Close } else { Fate::Keep };
+        let result = self.execute(id, session, request);
+        let fate = if is_auth && result.is_err() { Fate::Close } else { Fate::Keep };
         // The reply to an authentication has no zxid.
-        if !is_omitted {
-            self.reply(id, xid, if is_auth { 0 } else { self.zxid }, result);
-        }
+        self.reply(id, xid, if is_auth { 0 } else { self.zxid }, result);
         fate
-    }
-
-    /// Whether the reply to this is left out.
-    pub(super) fn omits(&mut self, update: &Update) -> bool {
-        matches!(update, Update::Write(Write::Create { .. })) && std::mem::take(&mut self.omits_reply)
     }
 
     pub(super) fn reply(&mut self, id: ConnectionId, xid: i32, zxid: i64, result: Result<Writer, Code>) {
@@ -257,9 +201,7 @@ impl Database {
                 self.notify(id, change);
             }
         }
-        if let Some(kept) = &mut self.changes {
-            kept.extend(changes);
-        }
+        self.changes.extend(changes);
     }
 
     fn notify(&mut self, id: ConnectionId, change: &Change) {

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use super::acl::{self, Acl, Id};
 use super::code::Code;
 use super::connections::ConnectionId;
-use super::database::{Database, NO_ZXID, Now};
+use super::database::{Database, NO_ZXID};
 use super::jute::Writer;
 use super::opcode;
 use super::request::{Read, Request, SetWatches};
-use super::tree::{Event, Requester, Stat};
+use super::tree::{Event, Stat};
 use super::watches::Mode;
 use super::writes;
 
@@ -21,16 +21,11 @@ impl Database {
         id: ConnectionId,
         session: i64,
         request: Request,
-        now: Now,
     ) -> Result<Writer, Code> {
         let ids = self.connections.get(id).map(|connection| connection.ids.clone()).unwrap_or_default();
         let ids = ids.as_slice();
         let mut body = Writer::new();
         match request {
-            Request::Update(update) => {
-                let stamp = self.next_stamp(now);
-                return self.update(stamp, Requester { session, ids }, update);
-            }
             Request::Read(read) => {
                 self.read(id, &read)?.put(&mut body);
             }

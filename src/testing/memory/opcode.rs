@@ -30,19 +30,10 @@ pub(super) const WHO_AM_I: i32 = 107;
 pub(super) const CLOSE_SESSION: i32 = -11;
 pub(super) const ERROR: i32 = -1;
 
-/// Whether a request is one that can change something.
+/// Whether a request is one that can change nodes.
 pub(super) fn is_update(operation: i32) -> bool {
     matches!(
         operation,
-        CREATE
-            | CREATE_2
-            | CREATE_CONTAINER
-            | CREATE_TTL
-            | DELETE
-            | SET_DATA
-            | SET_ACL
-            | MULTI
-            | RECONFIG
-            | CLOSE_SESSION
+        CREATE | CREATE_2 | CREATE_CONTAINER | CREATE_TTL | DELETE | SET_DATA | SET_ACL | MULTI | RECONFIG
     )
 }

@@ -33,9 +33,9 @@ impl<'a> Connect<'a> {
     }
 }
 
+/// A request that changes no node.
 #[derive(Debug)]
 pub(super) enum Request {
-    Update(Update),
     Read(Read),
     MultiRead(Vec<Read>),
     Exists { path: String, is_watching: bool },
@@ -63,7 +63,6 @@ pub(super) enum Update {
         acl: Vec<Acl>,
         version: i32,
     },
-    CloseSession,
     Reconfig,
     /// A transaction that cannot be decoded: it takes its number before that is found.
     Malformed,
@@ -97,26 +96,29 @@ pub(super) struct SetWatches {
     pub(super) recursive: Vec<String>,
 }
 
-/// Decodes what follows the header. `None` if there is no such request.
-pub(super) fn decode(operation: i32, body: &[u8]) -> Option<Decoded<Request>> {
+/// Decodes what follows the header of an update.
+pub(super) fn update(operation: i32, body: &[u8]) -> Decoded<Update> {
+    let mut reader = Reader::new(body);
+    match operation {
+        opcode::MULTI => Ok(multi(&mut reader, write_of_several).map_or(Update::Malformed, Update::Multi)),
+        opcode::SET_ACL => {
+            Ok(Update::SetAcl { path: reader.string()?, acl: acl(&mut reader)?, version: reader.i32()? })
+        }
+        opcode::RECONFIG => reconfig(&mut reader),
+        _ => write(operation, &mut reader).map(Update::Write),
+    }
+}
+
+/// Decodes what follows the header of any other request. `None` if there is no such request.
+pub(super) fn read(operation: i32, body: &[u8]) -> Option<Decoded<Request>> {
     let mut reader = Reader::new(body);
     let request = match operation {
-        opcode::CREATE
-        | opcode::CREATE_2
-        | opcode::CREATE_CONTAINER
-        | opcode::CREATE_TTL
-        | opcode::DELETE
-        | opcode::SET_DATA => write(operation, &mut reader).map(Update::Write).map(Request::Update),
-        opcode::MULTI => multi(&mut reader, write_of_several).map(Update::Multi).map(Request::Update),
-        opcode::GET_DATA | opcode::GET_CHILDREN => read(operation, &mut reader).map(Request::Read),
-        opcode::MULTI_READ => multi(&mut reader, read).map(Request::MultiRead),
+        opcode::GET_DATA | opcode::GET_CHILDREN => one_read(operation, &mut reader).map(Request::Read),
+        opcode::MULTI_READ => multi(&mut reader, one_read).map(Request::MultiRead),
         opcode::PING => Ok(Request::Ping),
-        opcode::CLOSE_SESSION => Ok(Request::Update(Update::CloseSession)),
-        opcode::RECONFIG => reconfig(&mut reader),
         opcode::WHO_AM_I => Ok(Request::WhoAmI),
         opcode::EXISTS
         | opcode::GET_ACL
-        | opcode::SET_ACL
         | opcode::SYNC
         | opcode::GET_CHILDREN_2
         | opcode::GET_EPHEMERALS
@@ -127,6 +129,8 @@ pub(super) fn decode(operation: i32, body: &[u8]) -> Option<Decoded<Request>> {
         opcode::SET_WATCHES => set_watches(&mut reader, false),
         opcode::SET_WATCHES_2 => set_watches(&mut reader, true),
         opcode::AUTH => auth(&mut reader),
+        // What can be decoded is an update.
+        _ if opcode::is_update(operation) => Err(Malformed),
         _ => return None,
     };
     Some(request)
@@ -138,9 +142,6 @@ fn of_a_path(operation: i32, reader: &mut Reader<'_>) -> Decoded<Request> {
         opcode::EXISTS => Request::Exists { path, is_watching: reader.bool()? },
         opcode::GET_CHILDREN_2 => Request::GetChildren2 { path, is_watching: reader.bool()? },
         opcode::GET_ACL => Request::GetAcl(path),
-        opcode::SET_ACL => {
-            Request::Update(Update::SetAcl { path, acl: acl(reader)?, version: reader.i32()? })
-        }
         opcode::GET_EPHEMERALS => Request::GetEphemerals(path),
         opcode::GET_ALL_CHILDREN_NUMBER => Request::GetAllChildrenNumber(path),
         _ => Request::Sync(path),
@@ -180,12 +181,12 @@ fn set_watches(reader: &mut Reader<'_>, has_persistent: bool) -> Decoded<Request
 }
 
 /// Three lists of servers and a number, which are not needed to refuse them.
-fn reconfig(reader: &mut Reader<'_>) -> Decoded<Request> {
+fn reconfig(reader: &mut Reader<'_>) -> Decoded<Update> {
     for _ in 0..3 {
         reader.buffer()?;
     }
     reader.i64()?;
-    Ok(Request::Update(Update::Reconfig))
+    Ok(Update::Reconfig)
 }
 
 fn auth(reader: &mut Reader<'_>) -> Decoded<Request> {
@@ -220,7 +221,7 @@ fn write_of_several(operation: i32, reader: &mut Reader<'_>) -> Decoded<Write> {
     }
 }
 
-fn read(operation: i32, reader: &mut Reader<'_>) -> Decoded<Read> {
+fn one_read(operation: i32, reader: &mut Reader<'_>) -> Decoded<Read> {
     let (path, is_watching) = (reader.string()?, reader.bool()?);
     match operation {
         opcode::GET_DATA => Ok(Read::Data { path, is_watching }),
@@ -286,7 +287,7 @@ mod tests {
                 // Small numbers, so that some lengths are plausible.
                 let body: Vec<_> =
                     (0..length).map(|_| random.u8(..) & random.u8(..) & random.u8(..)).collect();
-                let _ = decode(operation, &body);
+                let _ = (read(operation, &body), update(operation, &body));
             }
         }
     }
@@ -294,10 +295,10 @@ mod tests {
     #[test]
     fn a_transaction_without_an_end_is_malformed() {
         let body = [opcode::CHECK.to_be_bytes().as_slice(), &[0], &[0xff; 4]].concat();
-        assert!(matches!(decode(opcode::MULTI, &body), Some(Err(Malformed))));
+        assert!(matches!(update(opcode::MULTI, &body), Ok(Update::Malformed)));
         let end = [opcode::ERROR.to_be_bytes().as_slice(), &[1], &[0xff; 4]].concat();
         assert!(
-            matches!(decode(opcode::MULTI, &end), Some(Ok(Request::Update(Update::Multi(operations)))) if operations.is_empty())
+            matches!(update(opcode::MULTI, &end), Ok(Update::Multi(operations)) if operations.is_empty())
         );
     }
 

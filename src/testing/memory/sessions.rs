@@ -26,12 +26,6 @@ impl Sessions {
         Self { sessions: BTreeMap::new(), next: first, tick }
     }
 
-    pub(super) fn open(&mut self, timeout: Duration, now: Duration) -> i64 {
-        let id = self.next_id();
-        self.add(id, timeout, now);
-        id
-    }
-
     /// Returns an id for a session that is to be opened.
     pub(super) fn next_id(&mut self) -> i64 {
         self.next += 1;
@@ -114,7 +108,8 @@ mod tests {
     #[test]
     fn a_session_ends_at_the_tick_after_its_timeout() {
         let mut sessions = Sessions::new(1, ms(100));
-        let id = sessions.open(ms(250), ms(20));
+        let id = sessions.next_id();
+        sessions.add(id, ms(250), ms(20));
         assert_eq!(sessions.expired(ms(299)), [0_i64; 0]);
         assert_eq!(sessions.expired(ms(300)), [id]);
         assert!(sessions.touch(id, ms(70)));

@@ -2,18 +2,13 @@
 
 use super::code::Code;
 use super::connections::ConnectionId;
-use super::database::{Database, Now};
+use super::database::Database;
 use super::jute::Writer;
 use super::request::Update;
 use super::tree::{Requester, Stamp};
 use super::writes;
 
 impl Database {
-    /// Returns the stamp of the next transaction of a server that numbers its transactions itself.
-    pub(super) fn next_stamp(&self, now: Now) -> Stamp {
-        Stamp { zxid: self.zxid + 1, time: now.wall }
-    }
-
     /// Makes an update, and returns the body of the reply. What it does depends on nothing but its arguments and the
     /// updates before it, so servers that make the same updates have the same tree.
     pub(super) fn update(
@@ -42,9 +37,6 @@ impl Database {
                 transaction.set_acl(&path, &acl, version)?.put(&mut body);
                 transaction.commit();
             }
-            Update::CloseSession => {
-                self.remove_session(requester.session, stamp.zxid);
-            }
             Update::Reconfig => return Err(Code::ReconfigDisabled),
             Update::Malformed => return Err(Code::Marshalling),
         }
@@ -67,32 +59,10 @@ impl Database {
         }
     }
 
-    /// Same as [`close_session`](Self::close_session). Returns whether there was that session.
-    pub(super) fn end_session(&mut self, session: i64) -> bool {
-        let is_known = self.sessions.get_mut(session).is_some();
-        if is_known {
-            self.close_session(session, self.zxid + 1);
-        }
-        is_known
-    }
-
-    pub(super) fn end_expired_sessions(&mut self, now: Now) {
-        for session in self.sessions.expired(now.elapsed) {
-            self.end_session(session);
-        }
-    }
-
     /// Removes a container without children, or a node whose time to live is over.
     pub(super) fn remove_overdue(&mut self, path: &str, zxid: i64) {
         self.zxid = zxid;
         let changes = self.tree.reap(path, zxid);
         self.publish(changes);
-    }
-
-    /// Removes all that is overdue.
-    pub(super) fn reap(&mut self, now: Now) {
-        for path in self.tree.overdue(now.wall) {
-            self.remove_overdue(&path, self.zxid + 1);
-        }
     }
 }

@@ -17,7 +17,7 @@ impl State {
         replica.touched.clear();
         replica.database.mode = "looking";
         match std::mem::replace(&mut replica.role, Role::Looking { term, is_ready: false }) {
-            Role::Looking { .. } | Role::Standalone => {}
+            Role::Looking { .. } => {}
             Role::Following { leader, link, .. } => self.send(server, leader, link, Message::Bye),
             Role::Leading(leading) => {
                 for (follower, Follower { link, .. }) in leading.followers {
@@ -112,7 +112,7 @@ impl State {
     }
 
     fn propose_as_first(&mut self, leader: usize, zxid: i64) {
-        let time = self.now(leader).wall;
+        let time = self.date(leader);
         let proposal = Proposal::of_leader(Action::Lead, 0);
         self.replicas[leader].log.push(super::log::Entry { zxid, time, proposal }.into());
     }

@@ -6,7 +6,6 @@ use super::log::{Action, Entry, Origin, Proposal};
 use super::network::Message;
 use super::replica::{Leading, Role};
 use super::state::State;
-use crate::testing::memory::request::Update;
 
 impl State {
     pub(super) fn quorum(&self) -> usize {
@@ -85,7 +84,7 @@ impl State {
         }
     }
 
-    /// Logs something, and has the followers log it.
+    /// Logs something, and has the followers log it. A single server commits it at once.
     pub(super) fn propose(&mut self, leader: usize, proposal: Proposal) {
         let Some(leading) = self.leading(leader) else { return };
         if let Some(origin) = proposal.origin {
@@ -95,14 +94,15 @@ impl State {
                 return self.tell_origin(leader, origin, Message::Moved(origin));
             }
         }
-        if matches!(proposal.action, Action::Update(Update::CloseSession)) {
+        if matches!(proposal.action, Action::CloseSession) {
             leading.owners.remove(&proposal.session);
         }
-        let time = self.now(leader).wall;
+        let time = self.date(leader);
         let log = &mut self.replicas[leader].log;
         let entry = Arc::new(Entry { zxid: log.last() + 1, time, proposal });
         log.push(entry.clone());
         self.tell_all(leader, || Message::Log(entry.clone()));
+        self.commit(leader);
     }
 
     /// Commits the entries that a quorum has logged.
@@ -146,15 +146,15 @@ impl State {
         for session in self.replicas[leader].database.sessions.expired(now) {
             let Some(leading) = self.leading(leader) else { return };
             if leading.expired.insert(session) {
-                self.propose(leader, Proposal::of_leader(Action::Update(Update::CloseSession), session));
+                self.propose(leader, Proposal::of_leader(Action::CloseSession, session));
             }
         }
     }
 
     /// Has nodes removed that are overdue.
-    pub(super) fn reap_as_leader(&mut self, leader: usize) {
-        let time = self.now(leader).wall;
-        for path in self.replicas[leader].database.tree.overdue(time) {
+    pub(super) fn reap(&mut self) {
+        let Some(leader) = self.leader() else { return };
+        for path in self.replicas[leader].database.tree.overdue(self.date(leader)) {
             self.propose(leader, Proposal::of_leader(Action::RemoveOverdue(path), 0));
         }
     }

@@ -10,7 +10,7 @@ use crate::testing::memory::connections::ConnectionId;
 use crate::testing::memory::request::Update;
 
 /// How many entries are kept for servers that have missed them. Others get a copy of the tree.
-const KEPT: usize = 500;
+pub(super) const KEPT: usize = 500;
 
 /// Who waits for the outcome: a connection of a server.
 #[derive(Clone, Copy, Debug)]
@@ -26,6 +26,7 @@ pub(super) enum Action {
     /// A new leader has the log up to here.
     Lead,
     OpenSession(Duration),
+    CloseSession,
     Update(Update),
     RemoveOverdue(String),
     Operate(Operation),
@@ -85,11 +86,11 @@ impl Log {
     }
 
     /// Forgets old entries of those that the server has made.
-    pub(super) fn compact(&mut self, made: i64) {
-        if self.entries.len() < 2 * KEPT {
+    pub(super) fn compact(&mut self, made: i64, kept: usize) {
+        if self.entries.len() < 2 * kept {
             return;
         }
-        while self.entries.len() > KEPT
+        while self.entries.len() > kept
             && let Some(zxid) = self.entries.front().map(|entry| entry.zxid).filter(|zxid| *zxid <= made)
         {
             self.entries.pop_front();

@@ -125,7 +125,7 @@ impl State {
         match self.replicas[from].role {
             Role::Following { leader, link, .. } => self.send(from, leader, link, message),
             Role::Leading(_) => self.lead(from, from, message),
-            Role::Looking { .. } | Role::Standalone => {}
+            Role::Looking { .. } => {}
         }
     }
 

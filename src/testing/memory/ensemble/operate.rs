@@ -57,14 +57,7 @@ impl State {
     /// Has the leader propose what an operator does. Returns whether there is a leader.
     pub(in crate::testing::memory) fn operate(&mut self, operation: Operation) -> bool {
         let Some(leader) = self.leader() else { return false };
-        if !self.is_standalone() {
-            self.propose(leader, Proposal::of_leader(Action::Operate(operation), 0));
-            return true;
-        }
-        let now = self.now(leader);
-        let database = &mut self.replicas[leader].database;
-        operation.apply(database, database.next_stamp(now));
-        self.note(leader, true);
+        self.propose(leader, Proposal::of_leader(Action::Operate(operation), 0));
         true
     }
 }

@@ -13,7 +13,7 @@ use crate::testing::memory::connections::{ConnectionId, Wire};
 use crate::testing::memory::database::Fate;
 use crate::testing::memory::jute::{Reader, Writer};
 use crate::testing::memory::opcode;
-use crate::testing::memory::request::{self, Connect, Request, Update};
+use crate::testing::memory::request::{self, Connect, Update, Write};
 
 /// A request that is not answered.
 #[derive(Debug)]
@@ -36,13 +36,7 @@ impl State {
     }
 
     pub(super) fn receive(&mut self, server: usize, id: ConnectionId, message: &[u8]) -> Fate {
-        let now = self.now(server);
         let replica = &mut self.replicas[server];
-        if matches!(replica.role, Role::Standalone) {
-            let fate = replica.database.receive(id, message, now);
-            self.note(server, false);
-            return fate;
-        }
         let Some(session) = replica.database.received_from(id) else { return Fate::Close };
         let queue = replica.pipelines.entry(id).or_default();
         match session {
@@ -159,14 +153,16 @@ impl State {
             Role::Following { .. } => drop(replica.touched.insert(session)),
             _ => drop(replica.database.sessions.touch(session, self.now)),
         }
-        let update = match opcode::is_update(operation).then(|| request::decode(operation, &message[8..])) {
-            Some(Some(Ok(Request::Update(update)))) => Some(update),
-            Some(Some(Err(_))) if operation == opcode::MULTI => Some(Update::Malformed),
+        let action = match operation {
+            opcode::CLOSE_SESSION => Some(Action::CloseSession),
+            _ if opcode::is_update(operation) => {
+                request::update(operation, &message[8..]).ok().map(Action::Update)
+            }
             _ => None,
         };
-        if let Some(update) = update {
+        if let Some(action) = action {
             let ids = replica.database.connections.get(id).map(|connection| connection.ids.clone());
-            let (ids, action) = (ids.unwrap_or_default(), Action::Update(update));
+            let ids = ids.unwrap_or_default();
             self.ask(server, id, message, |origin| {
                 Message::Propose(Proposal { action, session, ids, origin: Some(origin) })
             });
@@ -188,10 +184,9 @@ impl State {
 
     /// Answers a request from what the server knows.
     fn serve(&mut self, server: usize, id: ConnectionId, message: &[u8]) -> Fate {
-        let now = self.now(server);
         let database = &mut self.replicas[server].database;
         match database.connections.get(id).and_then(|connection| connection.session) {
-            Some(session) => database.serve(id, session, message, now),
+            Some(session) => database.serve(id, session, message, self.now),
             None => Fate::Close,
         }
     }
@@ -205,14 +200,15 @@ impl State {
         }
         let database = &mut self.replicas[server].database;
         let is_expired = matches!(outcome, Err(Code::SessionExpired));
-        let is_omitted = matches!(&proposal.action, Action::Update(update) if database.omits(update));
+        let is_create = matches!(proposal.action, Action::Update(Update::Write(Write::Create { .. })));
+        let is_omitted = is_create && std::mem::take(&mut database.omits_reply);
         if !is_expired
             && !is_omitted
             && let Ok(xid) = Reader::new(&message).i32()
         {
             database.reply(connection, xid, database.zxid, outcome);
         }
-        if is_expired || matches!(proposal.action, Action::Update(Update::CloseSession)) {
+        if is_expired || matches!(proposal.action, Action::CloseSession) {
             return self.disconnect(server, connection);
         }
         self.serve_waiting(server, connection);

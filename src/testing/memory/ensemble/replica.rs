@@ -3,14 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-use super::log::{Action, Entry, Log, Origin, Proposal};
+use super::log::{Action, Entry, KEPT, Log, Origin, Proposal};
 use super::pipeline::Queued;
 use super::state::State;
 use crate::testing::memory::code::Code;
 use crate::testing::memory::connections::ConnectionId;
 use crate::testing::memory::database::Database;
 use crate::testing::memory::jute::Writer;
-use crate::testing::memory::request::Update;
 use crate::testing::memory::tree::{Requester, Stamp};
 
 #[derive(Debug)]
@@ -28,8 +27,6 @@ pub(super) enum Role {
         heard: Duration,
     },
     Leading(Leading),
-    /// The only server, which numbers its transactions itself.
-    Standalone,
 }
 
 #[derive(Debug, Default)]
@@ -79,7 +76,7 @@ impl Replica {
             database,
             log: Log::default(),
             epoch: 0,
-            role: Role::Standalone,
+            role: Role::Leading(Leading::default()),
             is_running: true,
             is_paused: false,
             is_overdue: false,
@@ -109,7 +106,8 @@ impl State {
             let Some(entry) = next.cloned() else { break };
             self.apply(server, &entry);
         }
-        self.replicas[server].log.compact(zxid);
+        let kept = if self.is_standalone() { 0 } else { KEPT };
+        self.replicas[server].log.compact(zxid, kept);
     }
 
     fn apply(&mut self, server: usize, Entry { zxid, time, proposal }: &Entry) {
@@ -126,7 +124,7 @@ impl State {
                 database.sessions.add(session, *timeout, now);
                 Ok(Writer::new())
             }
-            Action::Update(Update::CloseSession) => {
+            Action::CloseSession => {
                 ended = database.remove_session(session, zxid);
                 Ok(Writer::new())
             }

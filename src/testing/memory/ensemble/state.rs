@@ -9,9 +9,9 @@ use fastrand::Rng;
 use super::agenda::Agenda;
 use super::log::Log;
 use super::network::{Envelope, Network};
-use super::replica::{Replica, Role};
+use super::replica::{Leading, Replica, Role};
 use super::truth::Observed;
-use crate::testing::memory::database::{Database, Limits, Now};
+use crate::testing::memory::database::{Database, Limits};
 use crate::testing::memory::sessions;
 
 /// The settings of an ensemble.
@@ -78,7 +78,7 @@ impl State {
                 behaviour.wall_clock.as_millis() as i64,
                 random.u16(..),
             );
-            Replica::new(database(&behaviour, first))
+            Replica::new(Database::new(behaviour.limits, first))
         });
         let replicas = replicas.collect();
         let (tick, reap_interval) = (behaviour.limits.tick, behaviour.reap_interval);
@@ -111,7 +111,7 @@ impl State {
         state
     }
 
-    /// Whether there is one server only, which numbers its transactions itself.
+    /// Whether there is one server only, which always leads.
     pub(super) fn is_standalone(&self) -> bool {
         self.replicas.len() == 1
     }
@@ -145,45 +145,29 @@ impl State {
     }
 
     fn tick(&mut self, server: usize) {
-        let now = self.now(server);
         let replica = &mut self.replicas[server];
         replica.is_overdue = replica.is_paused;
         if !replica.is_active() {
             return;
         }
         match replica.role {
-            Role::Standalone => {
-                replica.database.end_expired_sessions(now);
-                self.note(server, false);
-            }
             Role::Leading(_) => self.tick_as_leader(server),
             Role::Following { .. } => self.tick_as_follower(server),
             Role::Looking { .. } => {}
         }
     }
 
-    fn reap(&mut self) {
-        let Some(leader) = self.leader() else { return };
-        if self.is_standalone() {
-            let now = self.now(leader);
-            self.replicas[leader].database.reap(now);
-            self.note(leader, false);
-        } else {
-            self.reap_as_leader(leader);
-        }
-    }
-
-    /// Returns the time as a server sees it.
-    pub(super) fn now(&self, server: usize) -> Now {
+    /// Returns the date by the clock of a server, in milliseconds since 1970.
+    pub(super) fn date(&self, server: usize) -> i64 {
         let wall =
             self.behaviour.wall_clock.saturating_add(self.now).saturating_add(self.replicas[server].ahead);
-        Now { elapsed: self.now, wall: i64::try_from(wall.as_millis()).unwrap_or(i64::MAX) }
+        i64::try_from(wall.as_millis()).unwrap_or(i64::MAX)
     }
 
     pub(super) fn leader(&self) -> Option<usize> {
         let leads = |server: &usize| {
             let replica = &self.replicas[*server];
-            replica.is_active() && matches!(replica.role, Role::Leading(_) | Role::Standalone)
+            replica.is_active() && matches!(replica.role, Role::Leading(_))
         };
         (0..self.replicas.len()).filter(leads).max_by_key(|server| self.replicas[*server].epoch)
     }
@@ -218,8 +202,8 @@ impl State {
             return;
         }
         replica.is_running = false;
-        if matches!(replica.role, Role::Standalone) {
-            replica.cut_connections();
+        if self.is_standalone() {
+            self.replicas[server].cut_connections();
         } else {
             self.look(server);
         }
@@ -231,8 +215,8 @@ impl State {
             return;
         }
         (replica.is_running, replica.is_paused) = (true, false);
-        if matches!(replica.role, Role::Standalone) {
-            replica.database.sessions.renew(self.now);
+        if self.is_standalone() {
+            self.replicas[server].database.sessions.renew(self.now);
         } else {
             self.look(server);
         }
@@ -243,19 +227,15 @@ impl State {
         let is_standalone = self.is_standalone();
         let replica = &mut self.replicas[server];
         let next_session = replica.database.sessions.next_id();
-        let lost = std::mem::replace(&mut replica.database, database(&self.behaviour, next_session));
+        let lost =
+            std::mem::replace(&mut replica.database, Database::new(self.behaviour.limits, next_session));
         (replica.log, replica.epoch) = (Log::default(), 0);
         if is_standalone {
+            replica.role = Role::Leading(Leading::default());
             self.noted = 0;
         } else if lost.zxid > self.newest().zxid {
             // Others may not have heard of its last commits.
             self.remains = Some(lost);
         }
     }
-}
-
-fn database(behaviour: &Behaviour, first_session: i64) -> Database {
-    let mut database = Database::new(behaviour.limits, first_session);
-    database.changes = Some(Vec::new());
-    database
 }

@@ -61,7 +61,7 @@ impl State {
     /// Notes what an update of a server has changed, unless another server has made the same update before.
     pub(super) fn note(&mut self, server: usize, is_by_operator: bool) {
         let database = &mut self.replicas[server].database;
-        let changes = database.changes.as_mut().map(std::mem::take).unwrap_or_default();
+        let changes = std::mem::take(&mut database.changes);
         if database.zxid <= self.noted {
             return;
         }
