@@ -10,8 +10,8 @@ use super::jute::{Reader, Writer};
 use super::opcode;
 use super::request::{self, Connect, Request};
 use super::sessions::Sessions;
+use super::settings::MemorySettings;
 use super::tree::{Change, Event, Tree};
-use super::version::MemoryVersion;
 use super::watches::Watches;
 use crate::testing::kill_session::password;
 
@@ -22,26 +22,6 @@ pub(super) const NO_ZXID: i64 = -1;
 /// The state that events carry: connected.
 const CONNECTED: i32 = 3;
 
-/// What is granted to clients.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
-    pub(super) shortest_timeout: Duration,
-    pub(super) longest_timeout: Duration,
-    pub(super) tick: Duration,
-    pub(super) has_ttl_nodes: bool,
-    pub(super) version: MemoryVersion,
-    /// Whether no connection continues a session.
-    pub(super) forgets_sessions: bool,
-}
-
-impl Limits {
-    /// Returns the timeout that a client is granted.
-    pub(super) fn timeout(&self, connect: &Connect<'_>) -> Duration {
-        let timeout = Duration::from_millis(connect.timeout.max(0).unsigned_abs().into());
-        timeout.clamp(self.shortest_timeout, self.longest_timeout)
-    }
-}
-
 /// Whether a connection stays open after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -51,7 +31,7 @@ pub(super) enum Fate {
 
 #[derive(Debug)]
 pub(super) struct Database {
-    pub(super) limits: Limits,
+    pub(super) settings: MemorySettings,
     pub(super) tree: Tree,
     pub(super) watches: Watches,
     pub(super) sessions: Sessions,
@@ -69,12 +49,12 @@ pub(super) struct Database {
 }
 
 impl Database {
-    pub(super) fn new(limits: Limits, first_session: i64) -> Self {
+    pub(super) fn new(settings: &MemorySettings, first_session: i64) -> Self {
         Self {
-            limits,
+            settings: settings.clone(),
             tree: Tree::new(),
             watches: Watches::default(),
-            sessions: Sessions::new(first_session, limits.tick),
+            sessions: Sessions::new(first_session, settings.common.tick_time),
             connections: Connections::default(),
             zxid: 0,
             mode: "standalone",
@@ -156,7 +136,7 @@ impl Database {
         let mut reader = Reader::new(message);
         let (Ok(xid), Ok(operation)) = (reader.i32(), reader.i32()) else { return Fate::Close };
         self.sessions.touch(session, now);
-        let known = self.limits.version.knows(operation);
+        let known = self.settings.version.knows(operation);
         let request = match known.then(|| request::read(operation, &message[8..])).flatten() {
             None => {
                 self.reply(id, xid, NO_ZXID, Err(Code::Unimplemented));

@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use super::database::Limits;
+use super::request::Connect;
 use super::version::MemoryVersion;
 use crate::testing::settings::{Settings, invalid};
 
@@ -17,8 +17,10 @@ pub(super) struct MemorySettings {
     pub(super) common: Settings,
     pub(super) has_ttl_nodes: bool,
     pub(super) version: MemoryVersion,
+    /// How often containers and times to live are looked at.
     pub(super) reap_interval: Duration,
     pub(super) longest_request: usize,
+    /// Whether no connection continues a session.
     pub(super) forgets_sessions: bool,
 }
 
@@ -92,20 +94,18 @@ impl Default for MemorySettings {
 }
 
 impl MemorySettings {
-    /// Returns what a server grants to clients, if the settings are valid.
-    pub(super) fn limits(&self) -> io::Result<Limits> {
+    pub(super) fn check(&self) -> io::Result<()> {
         self.common.check()?;
         if self.reap_interval.is_zero() {
             return Err(invalid("container_check_interval must be greater than zero".into()));
         }
-        let (shortest_timeout, longest_timeout) = self.common.session_timeouts();
-        Ok(Limits {
-            shortest_timeout,
-            longest_timeout,
-            tick: self.common.tick_time,
-            has_ttl_nodes: self.has_ttl_nodes,
-            version: self.version,
-            forgets_sessions: self.forgets_sessions,
-        })
+        Ok(())
+    }
+
+    /// Returns the timeout that a client is granted.
+    pub(super) fn timeout(&self, connect: &Connect<'_>) -> Duration {
+        let timeout = Duration::from_millis(connect.timeout.max(0).unsigned_abs().into());
+        let (shortest, longest) = self.common.session_timeouts();
+        timeout.clamp(shortest, longest)
     }
 }

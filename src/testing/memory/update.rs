@@ -22,14 +22,14 @@ impl Database {
         match update {
             Update::Write(write) => {
                 let mut transaction = self.tree.begin(stamp, requester);
-                let outcome = writes::write(&mut transaction, write, &self.limits)?;
+                let outcome = writes::write(&mut transaction, write, &self.settings)?;
                 let changes = transaction.commit();
                 outcome.put(&mut body);
                 self.publish(changes);
             }
             Update::Multi(writes) => {
                 let transaction = self.tree.begin(stamp, requester);
-                let changes = writes::write_all(transaction, writes, &self.limits, &mut body);
+                let changes = writes::write_all(transaction, writes, &self.settings, &mut body);
                 self.publish(changes);
             }
             Update::SetAcl { path, acl, version } => {

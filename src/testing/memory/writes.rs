@@ -1,10 +1,10 @@
 //! Writes, and what they return: one at a time, or several as a transaction.
 
 use super::code::Code;
-use super::database::Limits;
 use super::jute::Writer;
 use super::opcode;
 use super::request::Write;
+use super::settings::MemorySettings;
 use super::tree::{Change, Kind, Stat, Transaction};
 
 /// What a write has done.
@@ -20,12 +20,12 @@ pub(super) enum Outcome {
 pub(super) fn write(
     transaction: &mut Transaction<'_>,
     write: Write,
-    limits: &Limits,
+    settings: &MemorySettings,
 ) -> Result<Outcome, Code> {
     match write {
         Write::Create { create, returns_stat } => {
             let create = create?;
-            if matches!(create.kind, Kind::Ttl(_)) && !limits.has_ttl_nodes {
+            if matches!(create.kind, Kind::Ttl(_)) && !settings.has_ttl_nodes {
                 return Err(Code::Unimplemented);
             }
             let (path, stat) = transaction.create(create)?;
@@ -43,7 +43,7 @@ pub(super) fn write(
 pub(super) fn write_all(
     mut transaction: Transaction<'_>,
     writes: Vec<Write>,
-    limits: &Limits,
+    settings: &MemorySettings,
     body: &mut Writer,
 ) -> Vec<Change> {
     let count = writes.len();
@@ -55,9 +55,9 @@ pub(super) fn write_all(
             }
             _ => false,
         };
-        match write(&mut transaction, one, limits) {
+        match write(&mut transaction, one, settings) {
             // Old servers take it for a create that returns none.
-            Ok(Outcome::Created { path, .. }) if is_plain && !limits.version.has_stats_in_multi() => {
+            Ok(Outcome::Created { path, .. }) if is_plain && !settings.version.has_stats_in_multi() => {
                 outcomes.push(Outcome::Created { path, stat: None });
             }
             Ok(outcome) => outcomes.push(outcome),

@@ -24,15 +24,12 @@ pub struct MemoryEnsembleBuilder {
     settings: MemorySettings,
     servers: usize,
     seed: u64,
-    latency: Range<Duration>,
-    election_time: Range<Duration>,
-    sync_limit: u32,
-    wall_clock: SystemTime,
+    behaviour: Behaviour,
 }
 
 debug_by!(MemoryEnsembleBuilder, |it|
-    servers: it.servers, seed: it.seed, latency: it.latency, election_time: it.election_time,
-    sync_limit: it.sync_limit, tick_time: it.settings.common.tick_time
+    servers: it.servers, seed: it.seed, latency: it.behaviour.latency, election_time: it.behaviour.election_time,
+    sync_limit: it.behaviour.sync_limit, tick_time: it.settings.common.tick_time
 );
 
 impl Default for MemoryEnsembleBuilder {
@@ -41,10 +38,12 @@ impl Default for MemoryEnsembleBuilder {
             settings: MemorySettings::default(),
             servers: 3,
             seed: 0,
-            latency: Duration::from_micros(50)..Duration::from_micros(300),
-            election_time: Duration::from_millis(200)..Duration::from_secs(1),
-            sync_limit: 5,
-            wall_clock: UNIX_EPOCH + START,
+            behaviour: Behaviour {
+                latency: Duration::from_micros(50)..Duration::from_micros(300),
+                election_time: Duration::from_millis(200)..Duration::from_secs(1),
+                sync_limit: 5,
+                wall_clock: START,
+            },
         }
     }
 }
@@ -73,26 +72,26 @@ impl MemoryEnsembleBuilder {
     /// Messages between two servers stay in order. Since tokio's clock has a resolution of one millisecond, a client
     /// receives a reply at the millisecond after it was due.
     pub fn latency(mut self, latency: Range<Duration>) -> Self {
-        self.latency = latency;
+        self.behaviour.latency = latency;
         self
     }
 
     /// Sets how long a server without a leader takes until it votes. 200 ms to 1 s by default.
     pub fn election_time(mut self, time: Range<Duration>) -> Self {
-        self.election_time = time;
+        self.behaviour.election_time = time;
         self
     }
 
     /// Sets after how many ticks without a sign of life a follower leaves its leader, and a leader without a quorum
     /// steps down. 5 by default.
     pub fn sync_limit(mut self, ticks: u32) -> Self {
-        self.sync_limit = ticks;
+        self.behaviour.sync_limit = ticks;
         self
     }
 
     /// Sets the date that the servers' clocks show when they are started. 2026-01-01 by default.
     pub fn wall_clock(mut self, start: SystemTime) -> Self {
-        self.wall_clock = start;
+        self.behaviour.wall_clock = start.duration_since(UNIX_EPOCH).unwrap_or_default();
         self
     }
 
@@ -120,27 +119,19 @@ impl MemoryEnsembleBuilder {
 
     /// Sets the servers up.
     pub(in crate::testing::memory) fn state(self) -> io::Result<State> {
-        let limits = self.settings.limits()?;
+        self.settings.check()?;
         if self.servers.is_multiple_of(2) || self.servers > 99 {
             return Err(invalid(format!("an ensemble has 1, 3, 5 ... 99 servers, not {}", self.servers)));
         }
-        for (name, range) in [("latency", &self.latency), ("election_time", &self.election_time)] {
+        let Behaviour { latency, election_time, sync_limit, .. } = &self.behaviour;
+        for (name, range) in [("latency", latency), ("election_time", election_time)] {
             if range.is_empty() {
                 return Err(invalid(format!("the range of {name}, {range:?}, is empty")));
             }
         }
-        if self.sync_limit == 0 {
+        if *sync_limit == 0 {
             return Err(invalid("sync_limit must be greater than zero".into()));
         }
-        let behaviour = Behaviour {
-            limits,
-            latency: self.latency,
-            election_time: self.election_time,
-            sync_limit: limits.tick * self.sync_limit,
-            reap_interval: self.settings.reap_interval,
-            longest_message: self.settings.longest_request,
-            wall_clock: self.wall_clock.duration_since(UNIX_EPOCH).unwrap_or_default(),
-        };
-        Ok(State::new(self.servers, self.seed, behaviour))
+        Ok(State::new(self.servers, self.seed, self.settings, self.behaviour))
     }
 }

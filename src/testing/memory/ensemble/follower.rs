@@ -35,7 +35,7 @@ impl State {
     /// Gives up a silent leader.
     pub(super) fn tick_as_follower(&mut self, server: usize) {
         if let Role::Following { heard, .. } = self.replicas[server].role
-            && self.now - heard > self.behaviour.sync_limit
+            && self.now - heard > self.sync_limit()
         {
             self.look(server);
         }

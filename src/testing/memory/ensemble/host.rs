@@ -180,7 +180,7 @@ impl Seat {
 
     /// Returns the length of the longest message.
     pub(in crate::testing::memory) fn longest_message(&self) -> usize {
-        self.core.with(|state| state.behaviour.longest_message)
+        self.core.with(|state| state.settings.longest_request)
     }
 
     /// Opens a connection. `None` if the server takes none.

@@ -136,7 +136,7 @@ impl State {
 
     /// Gives up silent followers, and leadership without a quorum. Ends sessions whose time is over.
     pub(super) fn tick_as_leader(&mut self, leader: usize) {
-        let (now, limit, quorum) = (self.now, self.behaviour.sync_limit, self.quorum());
+        let (now, limit, quorum) = (self.now, self.sync_limit(), self.quorum());
         let Some(leading) = self.leading(leader) else { return };
         leading.followers.retain(|_, follower| now - follower.heard <= limit);
         if leading.followers.len() + 1 < quorum {

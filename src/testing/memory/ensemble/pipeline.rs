@@ -84,8 +84,8 @@ impl State {
             return Fate::Close;
         }
         let session = connect.session;
-        let timeout = database.limits.timeout(&connect);
-        if session == 0 || database.limits.forgets_sessions {
+        let timeout = database.settings.timeout(&connect);
+        if session == 0 || database.settings.forgets_sessions {
             let session = database.sessions.next_id();
             let action = Action::OpenSession(timeout);
             self.ask(server, id, message, |origin| {
@@ -145,7 +145,7 @@ impl State {
         let mut header = Reader::new(message);
         let (Ok(_xid), Ok(operation)) = (header.i32(), header.i32()) else { return Fate::Close };
         let replica = &mut self.replicas[server];
-        if !replica.database.limits.version.knows(operation) {
+        if !replica.database.settings.version.knows(operation) {
             // The refusal overtakes the replies to requests that are being done. Those do not come, since the server hangs up.
             return self.serve(server, id, message);
         }

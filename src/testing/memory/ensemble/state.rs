@@ -11,19 +11,17 @@ use super::log::Log;
 use super::network::{Envelope, Network};
 use super::replica::{Leading, Replica, Role};
 use super::truth::Observed;
-use crate::testing::memory::database::{Database, Limits};
+use crate::testing::memory::database::Database;
 use crate::testing::memory::sessions;
+use crate::testing::memory::settings::MemorySettings;
 
-/// The settings of an ensemble.
+/// The settings that only an ensemble has.
 #[derive(Clone, Debug)]
 pub(super) struct Behaviour {
-    pub(super) limits: Limits,
     pub(super) latency: Range<Duration>,
     pub(super) election_time: Range<Duration>,
-    /// After how long a silent server is given up.
-    pub(super) sync_limit: Duration,
-    pub(super) reap_interval: Duration,
-    pub(super) longest_message: usize,
+    /// After how many ticks a silent server is given up.
+    pub(super) sync_limit: u32,
     /// The date at the start, since 1970.
     pub(super) wall_clock: Duration,
 }
@@ -47,6 +45,7 @@ pub(super) enum Task {
 
 #[derive(Debug)]
 pub(in crate::testing::memory) struct State {
+    pub(super) settings: MemorySettings,
     pub(super) behaviour: Behaviour,
     pub(in crate::testing::memory) replicas: Vec<Replica>,
     /// What a server knew that had lost its disk, if no other knew it.
@@ -70,7 +69,7 @@ pub(in crate::testing::memory) struct State {
 }
 
 impl State {
-    pub(super) fn new(servers: usize, seed: u64, behaviour: Behaviour) -> Self {
+    pub(super) fn new(servers: usize, seed: u64, settings: MemorySettings, behaviour: Behaviour) -> Self {
         let mut random = Rng::with_seed(seed);
         let replicas = (0..servers).map(|server| {
             let first = sessions::first_id(
@@ -78,11 +77,12 @@ impl State {
                 behaviour.wall_clock.as_millis() as i64,
                 random.u16(..),
             );
-            Replica::new(Database::new(behaviour.limits, first))
+            Replica::new(Database::new(&settings, first))
         });
         let replicas = replicas.collect();
-        let (tick, reap_interval) = (behaviour.limits.tick, behaviour.reap_interval);
+        let (tick, reap_interval) = (settings.common.tick_time, settings.reap_interval);
         let mut state = Self {
+            settings,
             behaviour,
             replicas,
             remains: None,
@@ -126,17 +126,17 @@ impl State {
     }
 
     fn perform(&mut self, task: Task) {
-        let Behaviour { limits, reap_interval, .. } = &self.behaviour;
         match task {
             Task::Tick(server) => {
                 // Servers of an ensemble talk every half tick.
-                let interval = if self.is_standalone() { limits.tick } else { limits.tick / 2 };
+                let tick = self.settings.common.tick_time;
+                let interval = if self.is_standalone() { tick } else { tick / 2 };
                 self.agenda.add(self.now + interval, Task::Tick(server));
                 self.tick(server);
             }
             Task::Overdue(server) => self.tick(server),
             Task::Reap => {
-                self.agenda.add(self.now + *reap_interval, Task::Reap);
+                self.agenda.add(self.now + self.settings.reap_interval, Task::Reap);
                 self.reap();
             }
             Task::Deliver(envelope) => self.deliver(envelope),
@@ -162,6 +162,11 @@ impl State {
         let wall =
             self.behaviour.wall_clock.saturating_add(self.now).saturating_add(self.replicas[server].ahead);
         i64::try_from(wall.as_millis()).unwrap_or(i64::MAX)
+    }
+
+    /// Returns after how long a silent server is given up.
+    pub(super) fn sync_limit(&self) -> Duration {
+        self.settings.common.tick_time * self.behaviour.sync_limit
     }
 
     pub(super) fn leader(&self) -> Option<usize> {
@@ -190,7 +195,7 @@ impl State {
         replica.is_paused = is_paused;
         if !is_paused && replica.is_overdue {
             // Its threads go on one after the other.
-            let late = self.behaviour.limits.tick.mul_f64(self.random.f64() / 50.0);
+            let late = self.settings.common.tick_time.mul_f64(self.random.f64() / 50.0);
             self.agenda.add(self.now + late, Task::Overdue(server));
         }
         self.release();
@@ -227,8 +232,7 @@ impl State {
         let is_standalone = self.is_standalone();
         let replica = &mut self.replicas[server];
         let next_session = replica.database.sessions.next_id();
-        let lost =
-            std::mem::replace(&mut replica.database, Database::new(self.behaviour.limits, next_session));
+        let lost = std::mem::replace(&mut replica.database, Database::new(&self.settings, next_session));
         (replica.log, replica.epoch) = (Log::default(), 0);
         if is_standalone {
             replica.role = Role::Leading(Leading::default());
