@@ -10,7 +10,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use self::children::Children;
-use self::kind::Owner;
 use self::path::{CONFIG, QUOTA, ROOT, ZOOKEEPER};
 use super::acl::{self, Acl, Id};
 use super::code::Code;
@@ -66,7 +65,8 @@ struct Node {
     aversion: i32,
     /// How many children were created here. It numbers the sequential ones.
     creates: i32,
-    /// As [`Owner`] understands it.
+    kind: Kind,
+    /// The session that it ends with, or 0.
     owner: i64,
     children: Children,
 }
@@ -86,7 +86,8 @@ impl Tree {
             |permissions| -> Arc<[Acl]> { [Acl { permissions, id: Id::new("world", "anyone") }].into() };
         let open = everyone(acl::ALL);
         let node = |children: &[&str]| {
-            let mut node = Node::new(Some(Vec::new()), open.clone(), Stamp { zxid: 0, time: 0 }, 0);
+            let mut node =
+                Node::new(Some(Vec::new()), open.clone(), Stamp { zxid: 0, time: 0 }, Kind::Persistent, 0);
             children.iter().for_each(|child| node.children.add(child));
             node
         };
@@ -189,11 +190,6 @@ impl Tree {
         self.node(path).ok().map(|node| (node.mzxid, node.pzxid))
     }
 
-    /// Begins a transaction. What it has done is undone unless it is committed.
-    pub(super) fn begin<'a>(&'a mut self, stamp: Stamp, requester: Requester<'a>) -> Transaction<'a> {
-        Transaction::new(self, stamp, requester)
-    }
-
     /// Removes the nodes that end with a session.
     pub(super) fn end_session(&mut self, session: i64, zxid: i64) -> Vec<Change> {
         let mut changes = Vec::new();
@@ -210,10 +206,10 @@ impl Tree {
 
     pub(super) fn is_overdue(&self, path: &str, time: i64) -> bool {
         self.nodes.get(path).is_some_and(|node| {
-            let is_over = match Owner::of(node.owner) {
-                Owner::Container => node.creates > 0,
-                Owner::Ttl(ttl) => time - node.mtime > ttl,
-                Owner::None | Owner::Session(_) => false,
+            let is_over = match node.kind {
+                Kind::Container => node.creates > 0,
+                Kind::Ttl(ttl) => time - node.mtime > ttl,
+                Kind::Persistent | Kind::Ephemeral => false,
             };
             is_over && node.children.is_empty()
         })
@@ -226,20 +222,20 @@ impl Tree {
         changes
     }
 
+    /// Returns the parent of a path, and the name that the path has there.
+    fn parent<'p>(&mut self, path: &'p str) -> Option<(&mut Node, &'p str)> {
+        let (parent, name) = path::split(path)?;
+        Some((self.nodes.get_mut(parent)?, name))
+    }
+
     /// Adds a node below a parent that is there.
     fn insert(&mut self, path: String, node: Node) {
-        match Owner::of(node.owner) {
-            Owner::None => {}
-            Owner::Session(session) => {
-                self.ephemerals.entry(session).or_default().insert(path.clone());
-            }
-            Owner::Container | Owner::Ttl(_) => {
-                self.mortals.insert(path.clone());
-            }
+        match node.kind {
+            Kind::Persistent => {}
+            Kind::Ephemeral => _ = self.ephemerals.entry(node.owner).or_default().insert(path.clone()),
+            Kind::Container | Kind::Ttl(_) => _ = self.mortals.insert(path.clone()),
         }
-        if let Some((parent, name)) = path::split(&path)
-            && let Some(parent) = self.nodes.get_mut(parent)
-        {
+        if let Some((parent, name)) = self.parent(&path) {
             parent.children.add(name);
         }
         self.nodes.insert(path, node);
@@ -248,23 +244,19 @@ impl Tree {
     /// Takes a node out of its parent and of every index.
     fn take(&mut self, path: &str) -> Option<Node> {
         let node = self.nodes.remove(path)?;
-        match Owner::of(node.owner) {
-            Owner::None => {}
-            Owner::Session(session) => {
-                if let Some(paths) = self.ephemerals.get_mut(&session) {
+        match node.kind {
+            Kind::Persistent => {}
+            Kind::Ephemeral => {
+                if let Some(paths) = self.ephemerals.get_mut(&node.owner) {
                     paths.remove(path);
                     if paths.is_empty() {
-                        self.ephemerals.remove(&session);
+                        self.ephemerals.remove(&node.owner);
                     }
                 }
             }
-            Owner::Container | Owner::Ttl(_) => {
-                self.mortals.remove(path);
-            }
+            Kind::Container | Kind::Ttl(_) => _ = self.mortals.remove(path),
         }
-        if let Some((parent, name)) = path::split(path)
-            && let Some(parent) = self.nodes.get_mut(parent)
-        {
+        if let Some((parent, name)) = self.parent(path) {
             parent.children.remove(name);
         }
         Some(node)
@@ -286,7 +278,7 @@ impl Tree {
 }
 
 impl Node {
-    fn new(data: Option<Vec<u8>>, acl: Arc<[Acl]>, stamp: Stamp, owner: i64) -> Self {
+    fn new(data: Option<Vec<u8>>, acl: Arc<[Acl]>, stamp: Stamp, kind: Kind, owner: i64) -> Self {
         let Stamp { zxid, time } = stamp;
         Self {
             data,
@@ -299,6 +291,7 @@ impl Node {
             version: 0,
             aversion: 0,
             creates: 0,
+            kind,
             owner,
             children: Children::default(),
         }
@@ -316,8 +309,7 @@ impl Node {
             // Clients are shown the creates and the deletes.
             cversion: self.creates.wrapping_mul(2).wrapping_sub(num_children),
             aversion: self.aversion,
-            // What clients are shown does not tell a container from a plain node.
-            ephemeral_owner: if let Owner::Session(session) = Owner::of(self.owner) { session } else { 0 },
+            ephemeral_owner: self.owner,
             data_length: i32::try_from(self.data.as_ref().map_or(0, Vec::len)).unwrap_or(i32::MAX),
             num_children,
         }

@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use super::super::acl::{self, Acl};
 use super::super::code::Code;
-use super::kind::Owner;
 use super::path;
 use super::{Change, Event, Kind, Node, Requester, Stamp, Stat, Tree};
 
@@ -32,16 +31,23 @@ pub(in super::super) struct Transaction<'a> {
 
 /// How a change is undone.
 enum Undo {
-    Create { path: String, parent: String, creates: i32, pzxid: i64 },
-    Delete { path: String, node: Node, parent: String, pzxid: i64 },
+    Create { path: String, creates: i32, pzxid: i64 },
+    Delete { path: String, node: Node, pzxid: i64 },
     SetData { path: String, data: Option<Vec<u8>>, version: i32, mzxid: i64, mtime: i64 },
 }
 
-impl<'a> Transaction<'a> {
-    pub(super) fn new(tree: &'a mut Tree, stamp: Stamp, requester: Requester<'a>) -> Self {
-        Self { tree, stamp, requester, changes: Vec::new(), undo: Vec::new() }
+impl Tree {
+    /// Begins a transaction. What it has done is undone unless it is committed.
+    pub(in super::super) fn begin<'a>(
+        &'a mut self,
+        stamp: Stamp,
+        requester: Requester<'a>,
+    ) -> Transaction<'a> {
+        Transaction { tree: self, stamp, requester, changes: Vec::new(), undo: Vec::new() }
     }
+}
 
+impl Transaction<'_> {
     /// Keeps the changes, and returns them in their order.
     pub(in super::super) fn commit(mut self) -> Vec<Change> {
         self.undo.clear();
@@ -52,7 +58,9 @@ impl<'a> Transaction<'a> {
     pub(in super::super) fn create(&mut self, create: Create) -> Result<(String, Stat), Code> {
         let Create { mut path, data, acl, kind, is_sequential } = create;
         let Requester { session, ids } = self.requester;
-        let owner = kind.owner(session)?;
+        if !kind.is_valid() {
+            return Err(Code::BadArguments);
+        }
         let parent_path = match path::split(&path) {
             Some((parent, _)) if !path.contains('\0') => parent.to_owned(),
             _ => return Err(Code::BadArguments),
@@ -69,11 +77,12 @@ impl<'a> Transaction<'a> {
         if self.tree.node(&path).is_ok() {
             return Err(Code::NodeExists);
         }
-        if matches!(Owner::of(parent.owner), Owner::Session(_)) {
+        if parent.kind == Kind::Ephemeral {
             return Err(Code::NoChildrenForEphemerals);
         }
 
-        let node = Node::new(data, acl.clone(), self.stamp, owner);
+        let owner = if kind == Kind::Ephemeral { session } else { 0 };
+        let node = Node::new(data, acl.clone(), self.stamp, kind, owner);
         let stat = node.stat();
         let zxid = self.stamp.zxid;
         let parent = self.tree.nodes.get_mut(&parent_path).ok_or(Code::NoNode)?;
@@ -85,7 +94,7 @@ impl<'a> Transaction<'a> {
         }
         let parent_acl = parent.acl.clone();
         self.tree.insert(path.clone(), node);
-        self.undo.push(Undo::Create { path: path.clone(), parent: parent_path.clone(), creates, pzxid });
+        self.undo.push(Undo::Create { path: path.clone(), creates, pzxid });
         self.changes.push(Change { event: Event::Created, path: path.clone(), zxid, acl });
         self.changes.push(Change { event: Event::ChildrenChanged, path: parent_path, zxid, acl: parent_acl });
         Ok((path, stat))
@@ -105,7 +114,7 @@ impl<'a> Transaction<'a> {
         }
         let pzxid = parent.pzxid;
         if let Some(node) = self.tree.remove(path, self.stamp.zxid, &mut self.changes) {
-            self.undo.push(Undo::Delete { path: path.into(), node, parent: parent_path.into(), pzxid });
+            self.undo.push(Undo::Delete { path: path.into(), node, pzxid });
         }
         Ok(())
     }
@@ -170,17 +179,17 @@ impl Drop for Transaction<'_> {
 impl Undo {
     fn apply(self, tree: &mut Tree) {
         match self {
-            Self::Create { path, parent, creates, pzxid } => {
+            Self::Create { path, creates, pzxid } => {
                 tree.take(&path);
-                if let Some(parent) = tree.nodes.get_mut(&parent) {
+                if let Some((parent, _)) = tree.parent(&path) {
                     (parent.creates, parent.pzxid) = (creates, pzxid);
                 }
             }
-            Self::Delete { path, node, parent, pzxid } => {
-                tree.insert(path, node);
-                if let Some(parent) = tree.nodes.get_mut(&parent) {
+            Self::Delete { path, node, pzxid } => {
+                if let Some((parent, _)) = tree.parent(&path) {
                     parent.pzxid = pzxid;
                 }
+                tree.insert(path, node);
             }
             Self::SetData { path, data, version, mzxid, mtime } => {
                 if let Some(node) = tree.nodes.get_mut(&path) {
