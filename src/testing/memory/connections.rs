@@ -1,6 +1,5 @@
 //! The connections of clients, as the database sees them.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -37,30 +36,10 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Sends a message, unless the connection has just ended.
-    pub(super) fn send(&mut self, message: Vec<u8>) {
-        self.sent += 1;
-        let _ = self.outgoing.send(message);
-    }
-
-    pub(super) fn cut(&self) {
-        self.cut.cancel();
-    }
-}
-
-#[derive(Debug, Default)]
-pub(super) struct Connections {
-    connections: BTreeMap<ConnectionId, Connection>,
-    last: u64,
-}
-
-impl Connections {
-    pub(super) fn open(&mut self, peer: SocketAddr) -> Wire {
-        self.last += 1;
-        let id = ConnectionId(self.last);
+    pub(super) fn open(id: ConnectionId, peer: SocketAddr) -> (Self, Wire) {
         let (sender, outgoing) = mpsc::unbounded_channel();
         let cut = CancellationToken::new();
-        let connection = Connection {
+        let connection = Self {
             peer,
             session: None,
             ids: Arc::new(vec![Id::of_address(peer.ip())]),
@@ -69,28 +48,16 @@ impl Connections {
             outgoing: sender,
             cut: cut.clone(),
         };
-        self.connections.insert(id, connection);
-        Wire { id, outgoing, cut }
+        (connection, Wire { id, outgoing, cut })
     }
 
-    pub(super) fn get(&self, id: ConnectionId) -> Option<&Connection> {
-        self.connections.get(&id)
+    /// Sends a message, unless the connection has just ended.
+    pub(super) fn send(&mut self, message: Vec<u8>) {
+        self.sent += 1;
+        let _ = self.outgoing.send(message);
     }
 
-    pub(super) fn get_mut(&mut self, id: ConnectionId) -> Option<&mut Connection> {
-        self.connections.get_mut(&id)
-    }
-
-    /// Forgets a connection. It is closed when its messages are sent.
-    pub(super) fn remove(&mut self, id: ConnectionId) -> Option<Connection> {
-        self.connections.remove(&id)
-    }
-
-    pub(super) fn ids(&self) -> Vec<ConnectionId> {
-        self.connections.keys().copied().collect()
-    }
-
-    pub(super) fn all(&self) -> impl ExactSizeIterator<Item = &Connection> {
-        self.connections.values()
+    pub(super) fn cut(&self) {
+        self.cut.cancel();
     }
 }

@@ -1,11 +1,12 @@
 //! The state of a server, and what messages of clients do to it. It does no I/O and reads no clock.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::time::Duration;
 
 use super::acl;
 use super::code::Code;
-use super::connections::{ConnectionId, Connections, Wire};
+use super::connections::{Connection, ConnectionId, Wire};
 use super::jute::{Reader, Writer};
 use super::opcode;
 use super::request::{self, Connect, Request};
@@ -35,7 +36,9 @@ pub(super) struct Database {
     pub(super) tree: Tree,
     pub(super) watches: Watches,
     pub(super) sessions: Sessions,
-    pub(super) connections: Connections,
+    pub(super) connections: BTreeMap<ConnectionId, Connection>,
+    /// How many connections there were.
+    accepted: u64,
     /// The number of the last transaction.
     pub(super) zxid: i64,
     /// What the server is to others of its ensemble.
@@ -55,7 +58,8 @@ impl Database {
             tree: Tree::new(),
             watches: Watches::default(),
             sessions: Sessions::new(first_session, settings.common.tick_time),
-            connections: Connections::default(),
+            connections: BTreeMap::new(),
+            accepted: 0,
             zxid: 0,
             mode: "standalone",
             received: 0,
@@ -72,13 +76,18 @@ impl Database {
     }
 
     pub(super) fn accept(&mut self, peer: SocketAddr) -> Wire {
-        self.connections.open(peer)
+        self.accepted += 1;
+        let id = ConnectionId(self.accepted);
+        let (connection, wire) = Connection::open(id, peer);
+        self.connections.insert(id, connection);
+        wire
     }
 
-    /// Forgets a connection and its watches. The session stays, for as long as it has time.
+    /// Forgets a connection and its watches. It is closed when its messages are sent. The session stays, for as long as it
+    /// has time.
     pub(super) fn disconnect(&mut self, id: ConnectionId) {
         self.watches.forget(id);
-        let connection = self.connections.remove(id);
+        let connection = self.connections.remove(&id);
         if let Some(session) = connection.and_then(|connection| connection.session)
             && let Some(session) = self.sessions.get_mut(session)
             && session.connection == Some(id)
@@ -89,10 +98,9 @@ impl Database {
 
     /// Closes all connections without sending what is left to be sent.
     pub(super) fn cut_all(&mut self) {
-        for id in self.connections.ids() {
-            if let Some(connection) = self.connections.get(id) {
-                connection.cut();
-            }
+        while let Some((id, connection)) = self.connections.first_key_value() {
+            connection.cut();
+            let id = *id;
             self.disconnect(id);
         }
     }
@@ -100,7 +108,7 @@ impl Database {
     /// Counts a message. Returns the session of the connection, if both are there.
     pub(super) fn received_from(&mut self, id: ConnectionId) -> Option<Option<i64>> {
         self.received += 1;
-        let connection = self.connections.get_mut(id)?;
+        let connection = self.connections.get_mut(&id)?;
         connection.received += 1;
         Some(connection.session)
     }
@@ -116,7 +124,7 @@ impl Database {
         if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
             session.connection = Some(id);
         }
-        if let Some(connection) = self.connections.get_mut(id) {
+        if let Some(connection) = self.connections.get_mut(&id) {
             connection.session = session;
         }
         let granted =
@@ -168,7 +176,7 @@ impl Database {
     }
 
     fn send(&mut self, id: ConnectionId, message: Vec<u8>) {
-        if let Some(connection) = self.connections.get_mut(id) {
+        if let Some(connection) = self.connections.get_mut(&id) {
             self.sent += 1;
             connection.send(message);
         }
@@ -186,7 +194,7 @@ impl Database {
 
     fn notify(&mut self, id: ConnectionId, change: &Change) {
         let may_read = |ids: &[acl::Id]| acl::check(&change.acl, acl::READ, ids).is_ok();
-        if self.connections.get(id).is_some_and(|connection| may_read(&connection.ids)) {
+        if self.connections.get(&id).is_some_and(|connection| may_read(&connection.ids)) {
             self.send_event(id, change.event, &change.path, change.zxid);
         }
     }

@@ -22,7 +22,7 @@ impl Database {
         session: i64,
         request: Request,
     ) -> Result<Writer, Code> {
-        let ids = self.connections.get(id).map(|connection| connection.ids.clone()).unwrap_or_default();
+        let ids = self.connections.get(&id).map(|connection| connection.ids.clone()).unwrap_or_default();
         let ids = ids.as_slice();
         let mut body = Writer::new();
         match request {
@@ -103,7 +103,7 @@ impl Database {
     }
 
     fn read(&mut self, id: ConnectionId, read: &Read) -> Result<Found<'_>, Code> {
-        let ids = self.connections.get(id).map(|connection| connection.ids.as_slice()).unwrap_or_default();
+        let ids = self.connections.get(&id).map(|connection| connection.ids.as_slice()).unwrap_or_default();
         match read {
             Read::Data { path, is_watching } => {
                 let (data, stat) = self.tree.data(path, ids)?;
@@ -123,7 +123,7 @@ impl Database {
     }
 
     fn authenticate(&mut self, id: ConnectionId, scheme: &str, secret: &[u8]) -> Result<(), Code> {
-        let connection = self.connections.get_mut(id).ok_or(Code::AuthFailed)?;
+        let connection = self.connections.get_mut(&id).ok_or(Code::AuthFailed)?;
         let identity = Id::authenticated(scheme, secret, connection.peer.ip())?;
         if !connection.ids.contains(&identity) {
             Arc::make_mut(&mut connection.ids).push(identity);

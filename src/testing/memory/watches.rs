@@ -6,7 +6,7 @@ use super::connections::ConnectionId;
 use super::tree::{Change, Event};
 
 /// How long a watch lasts, and how far it sees.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Mode {
     /// Until it has fired.
     OneShot,
@@ -116,49 +116,27 @@ impl Watches {
     }
 }
 
-/// The modes of the watches that one connection has at one path.
-#[derive(Clone, Copy, Debug, Default)]
-struct Modes {
-    is_one_shot: bool,
-    is_persistent: bool,
-    is_recursive: bool,
-}
-
-impl Modes {
-    fn of(&mut self, mode: Mode) -> &mut bool {
-        match mode {
-            Mode::OneShot => &mut self.is_one_shot,
-            Mode::Persistent => &mut self.is_persistent,
-            Mode::Recursive => &mut self.is_recursive,
-        }
-    }
-
-    fn is_empty(self) -> bool {
-        !self.is_one_shot && !self.is_persistent && !self.is_recursive
-    }
-}
-
 #[derive(Debug, Default)]
 struct Table {
-    paths: BTreeMap<String, BTreeMap<ConnectionId, Modes>>,
+    paths: BTreeMap<String, BTreeMap<ConnectionId, BTreeSet<Mode>>>,
     of: HashMap<ConnectionId, BTreeSet<String>>,
 }
 
 impl Table {
     fn add(&mut self, path: &str, connection: ConnectionId, mode: Mode) {
-        *self.paths.entry(path.into()).or_default().entry(connection).or_default().of(mode) = true;
+        self.paths.entry(path.into()).or_default().entry(connection).or_default().insert(mode);
         self.of.entry(connection).or_default().insert(path.into());
     }
 
     fn contains(&self, path: &str, connection: ConnectionId, mode: Mode) -> bool {
         let modes = self.paths.get(path).and_then(|watchers| watchers.get(&connection));
-        modes.is_some_and(|modes| *modes.clone().of(mode))
+        modes.is_some_and(|modes| modes.contains(&mode))
     }
 
     fn remove(&mut self, path: &str, connection: ConnectionId, mode: Mode) -> bool {
         let modes = self.paths.get_mut(path).and_then(|watchers| watchers.get_mut(&connection));
         let Some(modes) = modes else { return false };
-        let is_removed = std::mem::take(modes.of(mode));
+        let is_removed = modes.remove(&mode);
         if modes.is_empty() {
             self.remove_all(path, connection);
         }
@@ -188,7 +166,7 @@ impl Table {
         let mut done = Vec::new();
         for (connection, modes) in self.paths.get_mut(path).into_iter().flatten() {
             watchers.insert(*connection);
-            modes.is_one_shot = false;
+            modes.remove(&Mode::OneShot);
             if modes.is_empty() {
                 done.push(*connection);
             }
@@ -198,7 +176,11 @@ impl Table {
         }
         for ancestor in ancestors(path) {
             let above = self.paths.get(ancestor).into_iter().flatten();
-            watchers.extend(above.filter(|(_, modes)| modes.is_recursive).map(|(connection, _)| *connection));
+            watchers.extend(
+                above
+                    .filter(|(_, modes)| modes.contains(&Mode::Recursive))
+                    .map(|(connection, _)| *connection),
+            );
         }
         watchers
     }

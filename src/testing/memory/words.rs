@@ -48,7 +48,7 @@ impl Database {
         format!(
             "Zookeeper version: {VERSION}\nLatency min/avg/max: 0/0.0/0\nReceived: {received}\nSent: {sent}\n\
              Connections: {}\nOutstanding: 0\nZxid: {zxid:#x}\nMode: {mode}\nNode count: {}\n",
-            self.connections.all().len(),
+            self.connections.len(),
             self.nodes(),
         )
     }
@@ -57,7 +57,7 @@ impl Database {
         let numbers = [
             ("packets_received", self.received),
             ("packets_sent", self.sent),
-            ("num_alive_connections", self.connections.all().len() as u64),
+            ("num_alive_connections", self.connections.len() as u64),
             ("outstanding_requests", 0),
             ("znode_count", self.nodes() as u64),
             ("watch_count", self.watches.len() as u64),
@@ -72,7 +72,7 @@ impl Database {
 
     fn clients(&self) -> String {
         let mut text = String::new();
-        for connection in self.connections.all() {
+        for connection in self.connections.values() {
             let (peer, received, sent) = (connection.peer, connection.received, connection.sent);
             let _ = write!(text, " /{peer}[1](queued=0,recved={received},sent={sent}");
             if let Some(session) = connection.session {
@@ -106,7 +106,7 @@ impl Database {
     /// Like those of a real server, these words leave out the watches on children.
     fn watched(&self) -> impl Iterator<Item = (String, &str)> {
         let watched = self.watches.on_nodes();
-        watched.filter_map(|(path, id)| Some((format!("{:#x}", self.connections.get(id)?.session?), path)))
+        watched.filter_map(|(path, id)| Some((format!("{:#x}", self.connections.get(&id)?.session?), path)))
     }
 
     fn watches_in_short(&self) -> String {

@@ -161,7 +161,7 @@ impl State {
             _ => None,
         };
         if let Some(action) = action {
-            let ids = replica.database.connections.get(id).map(|connection| connection.ids.clone());
+            let ids = replica.database.connections.get(&id).map(|connection| connection.ids.clone());
             let ids = ids.unwrap_or_default();
             self.ask(server, id, message, |origin| {
                 Message::Propose(Proposal { action, session, ids, origin: Some(origin) })
@@ -185,7 +185,7 @@ impl State {
     /// Answers a request from what the server knows.
     fn serve(&mut self, server: usize, id: ConnectionId, message: &[u8]) -> Fate {
         let database = &mut self.replicas[server].database;
-        match database.connections.get(id).and_then(|connection| connection.session) {
+        match database.connections.get(&id).and_then(|connection| connection.session) {
             Some(session) => database.serve(id, session, message, self.now),
             None => Fate::Close,
         }
