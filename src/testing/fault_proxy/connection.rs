@@ -3,6 +3,7 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, split};
@@ -11,10 +12,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
+use super::frames::Frames;
 use super::interception::{Fate, Interception};
 use super::link::{Cut, Item, Link, Queue, link};
 use super::request::Request;
-use super::traffic::{Direction, Traffic};
+use super::traffic::Traffic;
+
+const NOTIFICATION_XID: i32 = -1;
 
 /// The state that handles share with the task that forwards.
 pub(super) struct Connection {
@@ -74,8 +78,8 @@ impl Connection {
         shared: &Shared,
     ) -> Result<(), Cut> {
         let (from_client, to_client) = split(client);
-        let (requests, mut link_to_server) = link(Direction::ToServer, self.traffic.subscribe());
-        let (replies, mut link_to_client) = link(Direction::ToClient, self.traffic.subscribe());
+        let (requests, mut link_to_server) = link(|traffic| traffic.to_server, self.traffic.subscribe());
+        let (replies, mut link_to_client) = link(|traffic| traffic.to_client, self.traffic.subscribe());
         let requesting = async {
             self.read_requests(from_client, requests, shared).await;
             Ok(())
@@ -108,7 +112,7 @@ impl Connection {
     }
 
     async fn read_requests(&self, client: impl AsyncRead + Unpin, queue: Queue, shared: &Shared) {
-        let mut frames = shared.protocol.frames(client);
+        let mut frames = Frames::new(client, shared.first);
         loop {
             let piece = match frames.next().await {
                 Ok(Some(piece)) => piece,
@@ -116,9 +120,11 @@ impl Connection {
                 Err(_) => return queue.push(Item::Cut(Cut::Reset)),
             };
             if let (Some(xid), Some(request)) = (piece.xid(), piece.request()) {
-                shared.log.request(request);
                 if request == Request::PING {
+                    shared.pings.fetch_add(1, Ordering::SeqCst);
                     self.pinged.lock().push(xid);
+                } else {
+                    shared.requests.lock().push(request);
                 }
                 if let Some(interception) = shared.interceptions.take(request) {
                     let fate = interception.fate;
@@ -133,7 +139,7 @@ impl Connection {
     }
 
     async fn read_replies(&self, server: impl AsyncRead + Unpin, queue: Queue, shared: &Shared) {
-        let mut frames = shared.protocol.frames(server);
+        let mut frames = Frames::new(server, shared.first);
         loop {
             let piece = match frames.next().await {
                 Ok(Some(piece)) => piece,
@@ -141,8 +147,8 @@ impl Connection {
                 Err(_) => return queue.push(Item::Cut(Cut::Reset)),
             };
             if let Some(xid) = piece.xid() {
-                if !self.take_pinged(xid) {
-                    shared.log.reply(xid);
+                if xid != NOTIFICATION_XID && !self.take_pinged(xid) {
+                    shared.replies.fetch_add(1, Ordering::SeqCst);
                 }
                 if let Some(interception) = self.intercepted_by(xid) {
                     match interception.fate {

@@ -20,8 +20,9 @@ pub(super) struct Frames<R> {
     before: Before,
 }
 
+/// What the next bytes are.
 #[derive(Clone, Copy)]
-enum Before {
+pub(super) enum Before {
     Handshake,
     Message,
     /// A protocol other than ZooKeeper's: TLS, or a four-letter word.
@@ -36,13 +37,8 @@ pub(super) struct Piece {
 }
 
 impl<R: AsyncRead + Unpin> Frames<R> {
-    pub(super) fn new(source: R) -> Self {
-        Self { source, buffer: Vec::new(), before: Before::Handshake }
-    }
-
-    /// Reads a protocol other than ZooKeeper's.
-    pub(super) fn opaque(source: R) -> Self {
-        Self { source, buffer: Vec::new(), before: Before::Unknown }
+    pub(super) fn new(source: R, before: Before) -> Self {
+        Self { source, buffer: Vec::new(), before }
     }
 
     /// Returns the next piece; `None` at the end. Cancel safe.
@@ -112,7 +108,7 @@ mod tests {
     async fn pieces(parts: &[&[u8]]) -> Vec<(Vec<u8>, Option<i32>, Option<Request>)> {
         // Arrives byte by byte.
         let (mut writing, reading) = duplex(1);
-        let mut frames = Frames::new(reading);
+        let mut frames = Frames::new(reading, Before::Handshake);
         let mut pieces = Vec::new();
         let write = async move {
             for part in parts {

@@ -7,7 +7,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{self, Instant};
 
 use super::interception::Interception;
-use super::traffic::{Direction, Traffic};
+use super::traffic::{Flow, Traffic};
 
 /// Something in transit.
 pub(super) enum Item {
@@ -33,15 +33,16 @@ pub(super) struct Queue(mpsc::UnboundedSender<(Instant, Item)>);
 /// The receiving end.
 pub(super) struct Link {
     items: mpsc::UnboundedReceiver<(Instant, Item)>,
-    direction: Direction,
+    /// Selects the direction.
+    flow: fn(&Traffic) -> Flow,
     traffic: watch::Receiver<Traffic>,
     /// Nothing more is sent before: the link is still sending earlier bytes, or was a black hole until then.
     free_at: Instant,
 }
 
-pub(super) fn link(direction: Direction, traffic: watch::Receiver<Traffic>) -> (Queue, Link) {
+pub(super) fn link(flow: fn(&Traffic) -> Flow, traffic: watch::Receiver<Traffic>) -> (Queue, Link) {
     let (queue, items) = mpsc::unbounded_channel();
-    (Queue(queue), Link { items, direction, traffic, free_at: Instant::now() })
+    (Queue(queue), Link { items, flow, traffic, free_at: Instant::now() })
 }
 
 impl Queue {
@@ -80,7 +81,7 @@ impl Link {
     /// well.
     pub(super) async fn pass(&mut self, since: Instant, bytes: usize) {
         loop {
-            let flow = self.traffic.borrow_and_update().flow(self.direction);
+            let flow = (self.flow)(&self.traffic.borrow_and_update());
             if !flow.passes {
                 changed(&mut self.traffic).await;
                 self.free_at = Instant::now();

@@ -5,7 +5,6 @@ mod door;
 mod frames;
 mod interception;
 mod link;
-mod log;
 mod request;
 mod traffic;
 
@@ -13,6 +12,7 @@ use std::fmt;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -22,9 +22,8 @@ use tokio_util::sync::CancellationToken;
 
 use self::connection::Connection;
 use self::door::Door;
-use self::frames::Frames;
+use self::frames::Before;
 use self::interception::{Interceptions, Which};
-use self::log::Log;
 
 pub use self::interception::{Fate, Intercepted};
 pub use self::request::Request;
@@ -78,26 +77,16 @@ pub struct ProxiedConnection(Arc<Connection>);
 /// The state that the tasks of the proxy share.
 struct Shared {
     server: String,
-    protocol: Protocol,
+    /// What connections begin with.
+    first: Before,
     door: Door,
     connections: Mutex<Connections>,
     interceptions: Interceptions,
-    log: Log,
-}
-
-/// The protocol of the connections.
-enum Protocol {
-    OfClients,
-    Other,
-}
-
-impl Protocol {
-    fn frames<R: AsyncRead + Unpin>(&self, source: R) -> Frames<R> {
-        match self {
-            Self::OfClients => Frames::new(source),
-            Self::Other => Frames::opaque(source),
-        }
-    }
+    /// Of all clients since they were last taken, without pings.
+    requests: Mutex<Vec<Request>>,
+    pings: AtomicUsize,
+    /// Without those to pings.
+    replies: AtomicUsize,
 }
 
 struct Connections {
@@ -116,22 +105,24 @@ impl FaultProxy {
     ///
     /// If there is no free port.
     pub async fn start(address: impl Into<String>) -> io::Result<Self> {
-        Self::start_with(address.into(), Protocol::OfClients)
+        Self::start_with(address.into(), Before::Handshake)
     }
 
     /// Starts a proxy that does not parse what it forwards.
     pub(super) fn start_opaque(address: String) -> io::Result<Self> {
-        Self::start_with(address, Protocol::Other)
+        Self::start_with(address, Before::Unknown)
     }
 
-    fn start_with(server: String, protocol: Protocol) -> io::Result<Self> {
+    fn start_with(server: String, first: Before) -> io::Result<Self> {
         let shared = Arc::new(Shared {
             server,
-            protocol,
+            first,
             door: Door::open()?,
             connections: Mutex::new(Connections { traffic: Traffic::pass(), present: Vec::new() }),
             interceptions: Interceptions::default(),
-            log: Log::default(),
+            requests: Mutex::default(),
+            pings: AtomicUsize::new(0),
+            replies: AtomicUsize::new(0),
         });
         let stop = CancellationToken::new();
         tokio::spawn(stop.clone().run_until_cancelled_owned(accept(shared.clone())));
@@ -241,24 +232,24 @@ impl FaultProxy {
     /// Returns the requests of all clients since the last call, in the order of their arrival and without pings,
     /// whether or not they have reached the server.
     pub fn take_requests(&self) -> Vec<Request> {
-        self.shared.log.take_requests()
+        std::mem::take(&mut self.shared.requests.lock())
     }
 
     /// Returns the number of requests since the last [`take_requests`](Self::take_requests).
     pub fn requests_seen(&self) -> usize {
-        self.shared.log.requests()
+        self.shared.requests.lock().len()
     }
 
     /// Returns the number of pings that clients have sent so far, including the `sync` of `/` that this library
     /// sends in their place.
     pub fn pings_seen(&self) -> usize {
-        self.shared.log.pings()
+        self.shared.pings.load(Ordering::SeqCst)
     }
 
     /// Returns the number of replies that the server has sent so far, without those to pings, whether or not they
     /// have reached the client.
     pub fn replies_seen(&self) -> usize {
-        self.shared.log.replies()
+        self.shared.replies.load(Ordering::SeqCst)
     }
 }
 

@@ -27,12 +27,6 @@ pub(super) struct Flow {
     pub(super) bandwidth: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Direction {
-    ToServer,
-    ToClient,
-}
-
 impl Traffic {
     /// Everything passes immediately.
     pub const fn pass() -> Self {
@@ -91,13 +85,6 @@ impl Traffic {
         self.to_server.bandwidth = Some(bytes_per_second);
         self.to_client.bandwidth = Some(bytes_per_second);
         self
-    }
-
-    pub(super) fn flow(&self, direction: Direction) -> Flow {
-        match direction {
-            Direction::ToServer => self.to_server,
-            Direction::ToClient => self.to_client,
-        }
     }
 }
 
