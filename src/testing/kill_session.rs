@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use super::jute::Writer;
 use crate::client::Client;
 
 /// How long the servers together may take.
@@ -14,6 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(2);
 /// After this long without a sign of the end, the server is asked again.
 const HANG_UP: Duration = Duration::from_millis(500);
+
+const XID: i32 = 1;
+const CLOSE_SESSION: i32 = -11;
 
 /// Ends the current session of a client at the server, as if it had expired there. Its ephemeral nodes are gone
 /// when this returns; the client learns of it when it next hears from the server.
@@ -72,11 +76,14 @@ pub(super) async fn kill(servers: &[String], session: i64) -> io::Result<()> {
 /// Attaches to a session and ends it. Returns whether a server may still know the session.
 async fn end(servers: &mut [String], session: i64) -> io::Result<bool> {
     let mut server = connect_to_any(servers).await?;
-    // Both requests in one packet: the session is ended before the client can resume it.
-    let mut requests = Vec::new();
-    put_frame(&mut requests, &connect_request(session));
-    put_frame(&mut requests, &close_session_request());
-    server.write_all(&requests).await?;
+    let timeout = i32::try_from(PATIENCE.as_millis()).unwrap_or(i32::MAX);
+    let mut connect = Writer::new();
+    // The version of the protocol comes first, then the last change that is known: none. This is not for a read-only server.
+    connect.i32(0).i64(0).i32(timeout).i64(session).buffer(Some(&password(session))).bool(false);
+    let mut end = Writer::new();
+    end.i32(XID).i32(CLOSE_SESSION);
+    // In one packet: the session is ended before the client can resume it.
+    server.write_all(&[connect.finish(), end.finish()].concat()).await?;
     // If a client attaches to the same session at this server at the same time, the server closes the earlier
     // connection, or never answers it: a follower asks its leader for one connection per session (ZooKeeper's
     // `Learner.pendingRevalidations`).
@@ -104,28 +111,6 @@ async fn connect_to_any(servers: &[String]) -> io::Result<TcpStream> {
     Err(last)
 }
 
-fn connect_request(session: i64) -> Vec<u8> {
-    const PROTOCOL_VERSION: i32 = 0;
-    const LAST_ZXID_SEEN: i64 = 0;
-    let timeout = i32::try_from(PATIENCE.as_millis()).unwrap_or(i32::MAX);
-    let password = password(session);
-    let mut request = Vec::new();
-    request.extend(PROTOCOL_VERSION.to_be_bytes());
-    request.extend(LAST_ZXID_SEEN.to_be_bytes());
-    request.extend(timeout.to_be_bytes());
-    request.extend(session.to_be_bytes());
-    request.extend((password.len() as u32).to_be_bytes());
-    request.extend(password);
-    request.push(0); // not for a read-only server
-    request
-}
-
-fn close_session_request() -> Vec<u8> {
-    const XID: i32 = 1;
-    const CLOSE_SESSION: i32 = -11;
-    [XID.to_be_bytes(), CLOSE_SESSION.to_be_bytes()].concat()
-}
-
 /// Computes the password that a ZooKeeper server gives a session: 16 bytes of `java.util.Random`, seeded with the
 /// session's id and a constant that is the same in every server (`ZooKeeperServer.generatePasswd`).
 pub(super) fn password(session: i64) -> [u8; 16] {
@@ -139,11 +124,6 @@ pub(super) fn password(session: i64) -> [u8; 16] {
         chunk.copy_from_slice(&((state >> 16) as u32).to_le_bytes());
     }
     password
-}
-
-fn put_frame(into: &mut Vec<u8>, frame: &[u8]) {
-    into.extend((frame.len() as u32).to_be_bytes());
-    into.extend(frame);
 }
 
 async fn read_frame(from: &mut TcpStream) -> io::Result<Vec<u8>> {

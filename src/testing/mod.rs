@@ -71,6 +71,7 @@ mod config;
 mod fault_proxy;
 mod four_letter;
 mod jars;
+mod jute;
 mod kill_session;
 mod links;
 mod logging;

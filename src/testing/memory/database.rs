@@ -7,13 +7,13 @@ use std::time::Duration;
 use super::acl;
 use super::code::Code;
 use super::connections::{Connection, ConnectionId, Wire};
-use super::jute::{Reader, Writer};
 use super::opcode;
 use super::request::{self, Connect, Request};
 use super::sessions::Sessions;
 use super::settings::MemorySettings;
 use super::tree::{Change, Event, Tree};
 use super::watches::Watches;
+use crate::testing::jute::{Reader, Writer};
 use crate::testing::kill_session::password;
 
 /// What comes as an id of a request where there is none.

@@ -6,12 +6,12 @@ use super::acl::{self, Acl, Id};
 use super::code::Code;
 use super::connections::ConnectionId;
 use super::database::{Database, NO_ZXID};
-use super::jute::Writer;
 use super::opcode;
 use super::request::{Read, Request, SetWatches};
 use super::tree::{Event, Stat};
 use super::watches::Mode;
 use super::writes;
+use crate::testing::jute::Writer;
 
 impl Database {
     /// Executes a request of a connection, and returns the body of the reply. Events are sent before it returns, so

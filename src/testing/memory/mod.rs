@@ -8,7 +8,6 @@ mod database;
 mod digest;
 mod ensemble;
 mod execute;
-mod jute;
 mod opcode;
 mod request;
 mod running;

@@ -2,10 +2,10 @@
 
 use super::acl::{Acl, Id};
 use super::code::Code;
-use super::jute::{Decoded, Malformed, Reader};
 use super::opcode;
 use super::tree::{Create, Kind};
 use super::watches::{Mode, Target};
+use crate::testing::jute::{Decoded, Malformed, Reader};
 
 /// The first message of a connection.
 #[derive(Debug)]

@@ -3,10 +3,10 @@
 use super::code::Code;
 use super::connections::ConnectionId;
 use super::database::Database;
-use super::jute::Writer;
 use super::request::Update;
 use super::tree::{Requester, Stamp};
 use super::writes;
+use crate::testing::jute::Writer;
 
 impl Database {
     /// Makes an update, and returns the body of the reply. What it does depends on nothing but its arguments and the

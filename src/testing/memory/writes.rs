@@ -1,11 +1,11 @@
 //! Writes, and what they return: one at a time, or several as a transaction.
 
 use super::code::Code;
-use super::jute::Writer;
 use super::opcode;
 use super::request::Write;
 use super::settings::MemorySettings;
 use super::tree::{Change, Kind, Stat, Transaction};
+use crate::testing::jute::Writer;
 
 /// What a write has done.
 #[derive(Debug)]

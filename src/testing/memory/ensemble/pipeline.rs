@@ -7,11 +7,11 @@ use super::log::{Action, Origin, Proposal};
 use super::network::Message;
 use super::replica::Role;
 use super::state::State;
+use crate::testing::jute::{Reader, Writer};
 use crate::testing::kill_session::password;
 use crate::testing::memory::code::Code;
 use crate::testing::memory::connections::{ConnectionId, Wire};
 use crate::testing::memory::database::Fate;
-use crate::testing::memory::jute::{Reader, Writer};
 use crate::testing::memory::opcode;
 use crate::testing::memory::request::{self, Connect, Update, Write};
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 use super::log::{Action, Entry, KEPT, Log, Origin, Proposal};
 use super::pipeline::Queued;
 use super::state::State;
+use crate::testing::jute::Writer;
 use crate::testing::memory::code::Code;
 use crate::testing::memory::connections::ConnectionId;
 use crate::testing::memory::database::Database;
-use crate::testing::memory::jute::Writer;
 use crate::testing::memory::tree::{Requester, Stamp};
 
 #[derive(Debug)]

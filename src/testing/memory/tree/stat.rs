@@ -1,6 +1,6 @@
 //! What a node tells about itself.
 
-use super::super::jute::Writer;
+use crate::testing::jute::Writer;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Stat {
