@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use zk_recipes::{Client, ClientBuilder, ConnectionState, Watch, zookeeper_client as zk};
 
 use crate::args::Connection;
-use crate::exit::{Failure, OTHER, UNREACHABLE};
+use crate::exit::{Failure, UNREACHABLE};
 use crate::said::say;
 use crate::tls::Files;
 
@@ -143,42 +143,38 @@ async fn say_outages(mut connection: Watch<ConnectionState>) {
             let state = connection.wait_for(|state| state.is_connected() || *state == Closed).await;
             state.is_some_and(|state| state != Closed)
         });
-        let is_connected = match timeout(SHORT, &mut again).await {
-            Ok(is_connected) => is_connected,
-            Err(_) => {
-                say("not connected to any server, so nothing new is known; tries to connect again");
-                let is_connected = again.await;
-                if is_connected {
-                    say("connected again");
-                }
-                is_connected
-            }
-        };
-        if !is_connected {
+        match timeout(SHORT, &mut again).await {
+            Ok(true) => continue,
+            Ok(false) => return,
+            Err(_) => say("not connected to any server, so nothing new is known; tries to connect again"),
+        }
+        if !again.await {
             return;
         }
+        say("connected again");
     }
 }
 
 /// Reads the children of a node, as they are after everything that was done before; `None` if there is no such node.
 pub(crate) async fn children(client: &Client, path: &str) -> Result<Option<Vec<String>>, Failure> {
-    found("list", path, read(client, async |zookeeper| zookeeper.list_children(path).await).await)
+    found("list", path, read(client, async |zookeeper| zookeeper.list_children(path).await).await?)
 }
 
 /// Reads a node, with its data if they are no longer than `most_data`; `None` if there is no such node, or it may not be
 /// read any more.
 pub(crate) async fn node(client: &Client, path: &str, most_data: i32) -> Result<Option<Node>, Failure> {
-    let node = read(client, async |zookeeper| match zookeeper.check_stat(path).await {
-        Ok(None) | Err(zk::Error::NoAuth) => Err(zk::Error::NoNode),
-        Ok(Some(stat)) if stat.data_length > most_data => Ok(Node { stat, data: None }),
-        Ok(Some(_)) => match zookeeper.get_data(path).await {
-            Ok((data, stat)) => Ok(Node { stat, data: Some(data) }),
-            Err(zk::Error::NoAuth) => Err(zk::Error::NoNode),
-            Err(error) => Err(error),
-        },
-        Err(error) => Err(error),
+    let node = read(client, async |zookeeper| {
+        let stat = zookeeper.check_stat(path).await?.ok_or(zk::Error::NoNode)?;
+        if stat.data_length > most_data {
+            return Ok(Node { stat, data: None });
+        }
+        let (data, stat) = zookeeper.get_data(path).await?;
+        Ok(Node { stat, data: Some(data) })
     });
-    found("read", path, node.await)
+    match node.await? {
+        Err(zk::Error::NoAuth) => Ok(None),
+        node => found("read", path, node),
+    }
 }
 
 /// Reads something, again if the connection breaks.
@@ -195,20 +191,13 @@ async fn read<T>(
     Ok(read(client.zookeeper().await?).await)
 }
 
-fn found<T>(
-    operation: &str,
-    path: &str,
-    read: Result<Result<T, zk::Error>, Failure>,
-) -> Result<Option<T>, Failure> {
-    match read? {
+fn found<T>(operation: &str, path: &str, read: Result<T, zk::Error>) -> Result<Option<T>, Failure> {
+    match read {
         Ok(found) => Ok(Some(found)),
         Err(zk::Error::NoNode) => Ok(None),
-        Err(zk::Error::NoAuth) => Err(Failure::new(
-            OTHER,
-            format!(
-                "cannot {operation} {path}: no permission; authenticate with --auth-file or {AUTH} as a user who may read it"
-            ),
-        )),
+        Err(zk::Error::NoAuth) => Err(Failure::other(format!(
+            "cannot {operation} {path}: no permission; authenticate with --auth-file or {AUTH} as a user who may read it"
+        ))),
         Err(error) => Err(Failure::new(
             UNREACHABLE,
             format!("cannot {operation} {path}: {error}; check that the servers run, and try again"),

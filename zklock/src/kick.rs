@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use zk_recipes::{Client, Participant, operate};
 
 use crate::args::{Connection, Kick};
-use crate::exit::{ABSENT, Failure, OTHER, print};
+use crate::exit::{ABSENT, Failure, print};
 use crate::queue::{Queue, identity, printable, state};
 use crate::said::say;
 use crate::time;
@@ -76,6 +76,6 @@ fn confirm(queue: &Queue, concerned: &[&Participant]) -> Result<(), Failure> {
     let read = std::io::stdin().lock().read_line(&mut answer);
     match read {
         Ok(_) if answer.trim() == "yes" => Ok(()),
-        _ => Err(Failure::new(OTHER, "not confirmed: nothing was taken away")),
+        _ => Err(Failure::other("not confirmed: nothing was taken away")),
     }
 }

@@ -13,10 +13,8 @@ pub(crate) enum Recipe {
 /// What a participant does there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// Of a mutex, by the name that Curator and others give it.
+    /// Of a mutex; by the name that kazoo gives it, also of a writer.
     Lock,
-    /// Of a mutex or a writer: kazoo has the same name for both.
-    KazooLock,
     Write,
     Read,
     Latch,
@@ -27,7 +25,7 @@ const MARKERS: [(&str, Role); 7] = [
     ("__WRIT__", Role::Write),
     ("__READ__", Role::Read),
     ("__rlock__", Role::Read),
-    ("__lock__", Role::KazooLock),
+    ("__lock__", Role::Lock),
     ("lock-", Role::Lock),
     ("latch-", Role::Latch),
     ("lease-", Role::Lease),
@@ -54,7 +52,7 @@ impl Recipe {
             return Some(Self::ReadWrite);
         }
         roles().find_map(|role| match role {
-            Role::Lock | Role::KazooLock => Some(Self::Mutex),
+            Role::Lock => Some(Self::Mutex),
             Role::Latch => Some(Self::Latch),
             _ => None,
         })
@@ -65,7 +63,6 @@ impl Role {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Lock => "lock",
-            Self::KazooLock => "lock",
             Self::Write => "write",
             Self::Read => "read",
             Self::Latch => "candidate",
@@ -100,7 +97,7 @@ mod tests {
     fn participants_are_told_from_other_nodes() {
         for (name, read) in [
             ("_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-lock-0000000007", Some((Role::Lock, 7))),
-            ("3f1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f__lock__0000000009", Some((Role::KazooLock, 9))),
+            ("3f1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f__lock__0000000009", Some((Role::Lock, 9))),
             ("3f1e2c4a0b5d4a6e9c7f1a2b3c4d5e6f__rlock__0000000001", Some((Role::Read, 1))),
             ("_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-__WRIT__0000000002", Some((Role::Write, 2))),
             ("_c_3f1e2c4a-0b5d-4a6e-9c7f-1a2b3c4d5e6f-latch-0000000003", Some((Role::Latch, 3))),

@@ -66,7 +66,7 @@ impl Tree {
             let visited = join_all(paths.iter().map(|path| visit(client, &prefix, path))).await;
             for (path, visited) in paths.into_iter().zip(visited) {
                 match visited {
-                    Ok(Visited { is_queue, place, below }) => {
+                    Ok(Some(Visited { is_queue, place, below })) => {
                         tree.places.extend(place);
                         // No more than could be read are kept.
                         for name in below {
@@ -80,13 +80,11 @@ impl Tree {
                             tree.others.push(path);
                         }
                     }
-                    Err(NotVisited::Gone) if path == root => return Err(absent(&full(&prefix, &path))),
+                    Ok(None) if path == root => return Err(absent(&full(&prefix, &path))),
                     // Somebody was faster.
-                    Err(NotVisited::Gone) => {}
-                    Err(NotVisited::Failed(failure)) if path == root || failure.code() == UNREACHABLE => {
-                        return Err(failure);
-                    }
-                    Err(NotVisited::Failed(_)) => tree.unreadable.push(path),
+                    Ok(None) => {}
+                    Err(failure) if path == root || failure.code() == UNREACHABLE => return Err(failure),
+                    Err(_) => tree.unreadable.push(path),
                 }
             }
         }
@@ -118,17 +116,6 @@ struct Visited {
     below: Vec<String>,
 }
 
-enum NotVisited {
-    Gone,
-    Failed(Failure),
-}
-
-impl From<Failure> for NotVisited {
-    fn from(failure: Failure) -> Self {
-        Self::Failed(failure)
-    }
-}
-
 /// What is in front of all paths: that of the namespace.
 fn prefix(client: &Client) -> Result<String, Error> {
     let probe = InterProcessMutex::new(client, "/x")?;
@@ -151,9 +138,10 @@ fn full(prefix: &str, path: &str) -> String {
     }
 }
 
-async fn visit(client: &Client, prefix: &str, path: &str) -> Result<Visited, NotVisited> {
+/// `None` if there is no such node.
+async fn visit(client: &Client, prefix: &str, path: &str) -> Result<Option<Visited>, Failure> {
     let full_path = full(prefix, path);
-    let mut names = children(client, &full_path).await?.ok_or(NotVisited::Gone)?;
+    let Some(mut names) = children(client, &full_path).await? else { return Ok(None) };
     let paths = paths(client, &full_path, &names).await?;
     names.retain(|name| !paths.contains(name));
     let recipe = match path {
@@ -176,7 +164,7 @@ async fn visit(client: &Client, prefix: &str, path: &str) -> Result<Visited, Not
         None => full_path != "/" || name != "zookeeper",
     });
     names.extend(paths);
-    Ok(Visited { is_queue: recipe.is_some(), place, below: names })
+    Ok(Some(Visited { is_queue: recipe.is_some(), place, below: names }))
 }
 
 /// Those that are named as participants, but have children, as no ephemeral node has: paths of their own.

@@ -89,10 +89,7 @@ fn found(nodes: &BTreeMap<&str, Node>) -> Vec<Use> {
 fn children<'a>(nodes: &'a BTreeMap<&str, Node>, path: &str) -> impl Iterator<Item = (&'a str, &'a Node)> {
     let prefix = format!("{path}/");
     let below = nodes.range::<str, _>((Bound::Excluded(&*prefix), Bound::Unbounded));
-    let below = below.map_while({
-        let prefix = prefix.clone();
-        move |(path, node)| Some((path.strip_prefix(&*prefix)?, node))
-    });
+    let below = below.map_while(move |(path, node)| Some((path.strip_prefix(&*prefix)?, node)));
     below.filter(|(name, _)| !name.contains('/'))
 }
 
