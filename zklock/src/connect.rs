@@ -7,7 +7,7 @@ use tokio::time::timeout;
 use zk_recipes::{Client, ClientBuilder, ConnectionState, Watch, zookeeper_client as zk};
 
 use crate::args::Connection;
-use crate::exit::{Failure, UNREACHABLE};
+use crate::exit::Failure;
 use crate::said::say;
 use crate::tls::Files;
 
@@ -198,10 +198,9 @@ fn found<T>(operation: &str, path: &str, read: Result<T, zk::Error>) -> Result<O
         Err(zk::Error::NoAuth) => Err(Failure::other(format!(
             "cannot {operation} {path}: no permission; authenticate with --auth-file or {AUTH} as a user who may read it"
         ))),
-        Err(error) => Err(Failure::new(
-            UNREACHABLE,
-            format!("cannot {operation} {path}: {error}; check that the servers run, and try again"),
-        )),
+        Err(error) => Err(Failure::unreachable(format!(
+            "cannot {operation} {path}: {error}; check that the servers run, and try again"
+        ))),
     }
 }
 

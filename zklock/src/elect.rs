@@ -8,7 +8,7 @@ use zk_recipes::{Client, LeaderLatch, LeaderObserver, LeaderOptions, Leadership,
 
 use crate::args::{Connection, Elect};
 use crate::child::{self, Ended, Held, Running};
-use crate::exit::{Failure, LOST};
+use crate::exit::Failure;
 use crate::nested::Outer;
 use crate::said::{say, wait_until_written};
 use crate::signals::{Signals, code_of};
@@ -67,13 +67,10 @@ async fn lead(client: &Client, args: &Elect, signals: &mut Signals) -> Result<Ex
             continue;
         }
         if let Some(reason) = leadership.loss() {
-            return Err(Failure::new(
-                LOST,
-                format!(
-                    "the leadership {path} was lost before the command ended ({}): {reason}; another may have led meanwhile",
-                    ended.status
-                ),
-            ));
+            return Err(Failure::lost(format!(
+                "the leadership {path} was lost before the command ended ({}): {reason}; another may have led meanwhile",
+                ended.status
+            )));
         }
         // Its end is that of the client, right after this.
         return Ok(child::code(ended.status).into());

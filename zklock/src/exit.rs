@@ -69,6 +69,18 @@ impl Failure {
         Self::new(OTHER, message)
     }
 
+    pub(crate) fn lost(message: impl Into<String>) -> Self {
+        Self::new(LOST, message)
+    }
+
+    pub(crate) fn unreachable(message: impl Into<String>) -> Self {
+        Self::new(UNREACHABLE, message)
+    }
+
+    pub(crate) fn absent(message: impl Into<String>) -> Self {
+        Self::new(ABSENT, message)
+    }
+
     pub(crate) fn code(&self) -> u8 {
         self.code
     }

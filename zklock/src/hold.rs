@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use zk_recipes::Client;
 
 use crate::args::{Connection, Hold};
-use crate::exit::{Failure, LOST, UNREACHABLE, print_while_read};
+use crate::exit::{Failure, print_while_read};
 use crate::nested::Outer;
 use crate::run::{Released, acquired, release, with_client};
 use crate::signals::Signals;
@@ -49,7 +49,7 @@ async fn until_ended(
         _ = signals.ending() => None,
         () = ended => None,
     };
-    let lost = |reason| Failure::new(LOST, format!("the lock {path} was lost: {reason}; others may hold it"));
+    let lost = |reason| Failure::lost(format!("the lock {path} was lost: {reason}; others may hold it"));
     if let Some(reason) = reason {
         return Err(lost(reason));
     }
@@ -57,10 +57,9 @@ async fn until_ended(
         Some(Ok(())) => Ok(ExitCode::SUCCESS),
         Some(Err(Released::Lost(reason))) => Err(lost(reason)),
         Some(Err(Released::Unconfirmed(error))) => Err(error.into()),
-        None => Err(Failure::new(
-            UNREACHABLE,
-            format!("the lock {path} ends with its session: the servers do not answer"),
-        )),
+        None => Err(Failure::unreachable(format!(
+            "the lock {path} ends with its session: the servers do not answer"
+        ))),
     }
 }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use zk_recipes::{Client, Participant, operate};
 
 use crate::args::{Connection, Kick};
-use crate::exit::{ABSENT, Failure, print};
+use crate::exit::{Failure, print};
 use crate::queue::{Queue, identity, printable, state};
 use crate::said::say;
 use crate::time;
@@ -30,12 +30,9 @@ async fn carry_out(client: &Client, args: &Kick) -> Result<(), Failure> {
         queue.participants.iter().filter(|participant| concerns(args, &queue, participant)).collect();
     if concerned.is_empty() {
         return match &args.participant {
-            Some(name) => Err(Failure::new(
-                ABSENT,
-                format!(
-                    "cannot find {name} in the queue of {path}: it may have left; `zklock show {path}` prints who is there"
-                ),
-            )),
+            Some(name) => Err(Failure::absent(format!(
+                "cannot find {name} in the queue of {path}: it may have left; `zklock show {path}` prints who is there"
+            ))),
             None => print(&format!("{path}: nobody holds it\n")),
         };
     }

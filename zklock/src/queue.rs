@@ -6,7 +6,7 @@ use zk_recipes::shared::SharedCount;
 use zk_recipes::{Client, InterProcessMutex, LeaderObserver, Participant, ReadWriteLock, Semaphore};
 
 use crate::connect::{catch_up, children};
-use crate::exit::{ABSENT, Failure};
+use crate::exit::Failure;
 use crate::recipe::{self, Recipe, Role};
 use crate::table::cut;
 
@@ -142,12 +142,9 @@ pub(crate) fn state(participant: &Participant) -> &'static str {
 }
 
 pub(crate) fn absent(full_path: &str) -> Failure {
-    Failure::new(
-        ABSENT,
-        format!(
-            "cannot find {full_path}: it does not exist; check its spelling, --namespace, and the chroot of --connect (the servers remove the path of a lock that has been unused for a while)"
-        ),
-    )
+    Failure::absent(format!(
+        "cannot find {full_path}: it does not exist; check its spelling, --namespace, and the chroot of --connect (the servers remove the path of a lock that has been unused for a while)"
+    ))
 }
 
 /// Makes text that others wrote fit to print: it must not move the cursor, or look like something else.

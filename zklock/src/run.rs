@@ -11,7 +11,7 @@ use zk_recipes::{
 
 use crate::args::{Connection, Run, Wanted};
 use crate::child::{self, Held, Running};
-use crate::exit::{Failure, LOST, UNREACHABLE};
+use crate::exit::Failure;
 use crate::nested::Outer;
 use crate::queue::Queue;
 use crate::said::{say, wait_until_written};
@@ -59,7 +59,7 @@ async fn under_lock(
     // What the command writes comes after it.
     wait_until_written();
     if let Some(reason) = guard.loss() {
-        return Err(Failure::new(LOST, format!("the lock {path} was lost: {reason}; nothing was run")));
+        return Err(Failure::lost(format!("the lock {path} was lost: {reason}; nothing was run")));
     }
     let held = Held { path, token: guard.fencing_token(), held: outer.and(client, guard.node_path()) };
     let running = Running::start(&args.supervised.command(), &held);
@@ -77,7 +77,7 @@ async fn under_lock(
     let ended = running.supervise(signals, guard.lost(), args.supervised.grace, announce).await?;
     let code = child::code(ended.status);
     if ended.stopped.is_some() {
-        return Err(Failure::new(LOST, format!("the command was stopped ({})", ended.status)));
+        return Err(Failure::lost(format!("the command was stopped ({})", ended.status)));
     }
     match signals.unless_insisted(release(guard)).await {
         Some(Ok(())) => {}
@@ -85,13 +85,10 @@ async fn under_lock(
             "the command has ended, but not the session, with which the lock ends: the servers do not answer",
         ),
         Some(Err(Released::Lost(reason))) => {
-            return Err(Failure::new(
-                LOST,
-                format!(
-                    "the lock {path} was lost before the command ended ({}): {reason}; others may have held it meanwhile",
-                    ended.status
-                ),
-            ));
+            return Err(Failure::lost(format!(
+                "the lock {path} was lost before the command ended ({}): {reason}; others may have held it meanwhile",
+                ended.status
+            )));
         }
         Some(Err(Released::Unconfirmed(error))) => {
             say(&format!("the command has ended, but: {}", zk_recipes::report(&error)))
@@ -126,12 +123,9 @@ pub(crate) async fn acquired(
             never = outer.warn(path), if wanted.timeout.is_none() => match never {},
             never = waiting::tell(client, wanted, path) => match never {},
             // Where there is no limit of the user's.
-            () = unreachable_for(client, patience), if wanted.timeout.is_none() => Err(Failure::new(
-                UNREACHABLE,
-                format!(
-                    "cannot acquire {path}: no server has been reached for {patience:?}; check that they run, and try again"
-                ),
-            )),
+            () = unreachable_for(client, patience), if wanted.timeout.is_none() => Err(Failure::unreachable(format!(
+                "cannot acquire {path}: no server has been reached for {patience:?}; check that they run, and try again"
+            ))),
         }
     };
     let acquired = signals.unless_told_to_end(&format!("the lock {path}"), acquiring).await??;
