@@ -21,9 +21,3 @@ pub(super) enum Code {
     NoWatcher = -121,
     ReconfigDisabled = -123,
 }
-
-impl Code {
-    pub(super) fn number(self) -> i32 {
-        self as i32
-    }
-}

@@ -170,7 +170,7 @@ impl Database {
         reply.i32(xid).i64(zxid);
         match result {
             Ok(body) => reply.i32(0).append(&body),
-            Err(code) => reply.i32(code.number()),
+            Err(code) => reply.i32(code as i32),
         };
         self.send(id, reply.finish());
     }

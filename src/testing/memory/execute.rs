@@ -36,7 +36,7 @@ impl Database {
                             writes::put_header(&mut body, found.opcode(), 0);
                             found.put(&mut body);
                         }
-                        Err(code) => writes::put_error(&mut body, code.number()),
+                        Err(code) => writes::put_error(&mut body, code as i32),
                     }
                 }
                 writes::put_end(&mut body);

@@ -81,8 +81,8 @@ fn put_failure(body: &mut Writer, count: usize, failed: usize, code: Code) {
     for index in 0..count {
         let error = match index.cmp(&failed) {
             std::cmp::Ordering::Less => 0,
-            std::cmp::Ordering::Equal => code.number(),
-            std::cmp::Ordering::Greater => Code::RuntimeInconsistency.number(),
+            std::cmp::Ordering::Equal => code as i32,
+            std::cmp::Ordering::Greater => Code::RuntimeInconsistency as i32,
         };
         put_error(body, error);
     }

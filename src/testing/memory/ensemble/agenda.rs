@@ -3,21 +3,17 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::state::Task;
+
 /// Tasks by the time at which they are due; those of one time in the order in which they were added.
-#[derive(Debug)]
-pub(super) struct Agenda<T> {
-    tasks: BTreeMap<(Duration, u64), T>,
+#[derive(Debug, Default)]
+pub(super) struct Agenda {
+    tasks: BTreeMap<(Duration, u64), Task>,
     added: u64,
 }
 
-impl<T> Default for Agenda<T> {
-    fn default() -> Self {
-        Self { tasks: BTreeMap::new(), added: 0 }
-    }
-}
-
-impl<T> Agenda<T> {
-    pub(super) fn add(&mut self, at: Duration, task: T) {
+impl Agenda {
+    pub(super) fn add(&mut self, at: Duration, task: Task) {
         self.added += 1;
         self.tasks.insert((at, self.added), task);
     }
@@ -28,7 +24,7 @@ impl<T> Agenda<T> {
     }
 
     /// Takes the next task, if it is due, and the time at which it is.
-    pub(super) fn take_due(&mut self, now: Duration) -> Option<(Duration, T)> {
+    pub(super) fn take_due(&mut self, now: Duration) -> Option<(Duration, Task)> {
         if self.next()? > now {
             return None;
         }

@@ -51,7 +51,7 @@ pub(in crate::testing::memory) struct State {
     /// What a server knew that had lost its disk, if no other knew it.
     pub(super) remains: Option<Database>,
     pub(super) network: Network,
-    pub(super) agenda: Agenda<Task>,
+    pub(super) agenda: Agenda,
     pub(super) random: Rng,
     /// The time since the start.
     pub(super) now: Duration,
