@@ -49,7 +49,7 @@ impl Default for MemoryEnsembleBuilder {
 }
 
 impl MemoryEnsembleBuilder {
-    pub(in crate::testing::memory) fn with_settings(settings: MemorySettings) -> Self {
+    pub(in super::super) fn with_settings(settings: MemorySettings) -> Self {
         Self { settings, ..Self::default() }
     }
 
@@ -118,7 +118,7 @@ impl MemoryEnsembleBuilder {
     }
 
     /// Sets the servers up.
-    pub(in crate::testing::memory) fn state(self) -> io::Result<State> {
+    pub(in super::super) fn state(self) -> io::Result<State> {
         self.settings.check()?;
         if self.servers.is_multiple_of(2) || self.servers > 99 {
             return Err(invalid(format!("an ensemble has 1, 3, 5 ... 99 servers, not {}", self.servers)));

@@ -26,14 +26,14 @@ type Observer = Box<dyn FnMut(&Observed) + Send>;
 
 /// When the servers were built, by the clock that they go by.
 #[derive(Debug)]
-pub(in crate::testing::memory) enum Clock {
+pub(in super::super) enum Clock {
     /// tokio's, which can be paused: all that is due is done before what is asked for, so a run can be repeated.
     Simulated(time::Instant),
     /// That of the machine. A thread that is late first does what clients have sent in time.
     Real(Instant),
 }
 
-pub(in crate::testing::memory) struct Core {
+pub(in super::super) struct Core {
     state: Mutex<State>,
     observers: Mutex<Vec<Observer>>,
     clock: Clock,
@@ -49,7 +49,7 @@ impl fmt::Debug for Core {
 }
 
 impl Core {
-    pub(in crate::testing::memory) fn new(state: State, clock: Clock) -> Self {
+    pub(in super::super) fn new(state: State, clock: Clock) -> Self {
         Self {
             state: Mutex::new(state),
             observers: Mutex::default(),
@@ -67,7 +67,7 @@ impl Core {
     }
 
     /// Works on the state. Then calls the observers.
-    pub(in crate::testing::memory) fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
+    pub(in super::super) fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
         let result = {
             let mut state = self.state.lock();
             match self.clock {
@@ -107,18 +107,18 @@ impl Core {
         self.state.lock().is_observed = true;
     }
 
-    pub(in crate::testing::memory) fn set_paused(&self, server: usize, is_paused: bool) {
+    pub(in super::super) fn set_paused(&self, server: usize, is_paused: bool) {
         self.with(|state| state.set_paused(server, is_paused));
         self.resumed.notify_waiters();
     }
 
-    pub(in crate::testing::memory) fn start(&self, server: usize) {
+    pub(in super::super) fn start(&self, server: usize) {
         self.with(|state| state.start(server));
         self.resumed.notify_waiters();
     }
 
     /// Serves a client at the other end of a stream until either side closes it.
-    pub(in crate::testing::memory) fn serve<S>(
+    pub(in super::super) fn serve<S>(
         self: &Arc<Self>,
         server: usize,
         stream: S,
@@ -136,7 +136,7 @@ impl Core {
     }
 
     /// Moves messages and looks at the clock until it is stopped. Then stops the servers.
-    pub(in crate::testing::memory) async fn drive(self: Arc<Self>, stop: CancellationToken) {
+    pub(in super::super) async fn drive(self: Arc<Self>, stop: CancellationToken) {
         loop {
             let next = self.with(|state| {
                 state.advance(state.now);
@@ -156,9 +156,9 @@ impl Core {
 
 /// One server of an ensemble.
 #[derive(Debug)]
-pub(in crate::testing::memory) struct Seat {
-    pub(in crate::testing::memory) core: Arc<Core>,
-    pub(in crate::testing::memory) server: usize,
+pub(in super::super) struct Seat {
+    pub(in super::super) core: Arc<Core>,
+    pub(in super::super) server: usize,
 }
 
 impl Seat {
@@ -179,27 +179,27 @@ impl Seat {
     }
 
     /// Returns the length of the longest message.
-    pub(in crate::testing::memory) fn longest_message(&self) -> usize {
+    pub(in super::super) fn longest_message(&self) -> usize {
         self.core.with(|state| state.settings.longest_request)
     }
 
     /// Opens a connection. `None` if the server takes none.
-    pub(in crate::testing::memory) async fn accept(&self, peer: SocketAddr) -> Option<Wire> {
+    pub(in super::super) async fn accept(&self, peer: SocketAddr) -> Option<Wire> {
         self.served(|state, server| state.accept(server, peer)).await
     }
 
     /// Does what a message says.
-    pub(in crate::testing::memory) async fn receive(&self, id: ConnectionId, message: &[u8]) -> Fate {
+    pub(in super::super) async fn receive(&self, id: ConnectionId, message: &[u8]) -> Fate {
         self.served(|state, server| state.receive(server, id, message)).await
     }
 
     /// Forgets a connection.
-    pub(in crate::testing::memory) fn disconnect(&self, id: ConnectionId) {
+    pub(in super::super) fn disconnect(&self, id: ConnectionId) {
         self.core.with(|state| state.disconnect(self.server, id));
     }
 
     /// Answers a four-letter word.
-    pub(in crate::testing::memory) async fn answer(&self, word: &str) -> Option<String> {
+    pub(in super::super) async fn answer(&self, word: &str) -> Option<String> {
         self.served(|state, server| {
             let replica = &mut state.replicas[server];
             replica.is_running.then(|| replica.database.answer(word)).flatten()

@@ -9,7 +9,7 @@ use crate::testing::memory::tree::{Create, Kind, Requester, Stamp};
 
 /// A change that no request of a client makes.
 #[derive(Clone, Debug)]
-pub(in crate::testing::memory) enum Operation {
+pub(in super::super) enum Operation {
     Update(Update),
     /// Deletes a node, and what is below.
     DeleteAll(String),
@@ -55,7 +55,7 @@ impl Operation {
 
 impl State {
     /// Has the leader propose what an operator does. Returns whether there is a leader.
-    pub(in crate::testing::memory) fn operate(&mut self, operation: Operation) -> bool {
+    pub(in super::super) fn operate(&mut self, operation: Operation) -> bool {
         let Some(leader) = self.leader() else { return false };
         self.propose(leader, Proposal::of_leader(Action::Operate(operation), 0));
         true

@@ -49,15 +49,15 @@ pub(super) struct Follower {
 }
 
 #[derive(Debug)]
-pub(in crate::testing::memory) struct Replica {
+pub(in super::super) struct Replica {
     /// What is committed, as far as the server knows.
-    pub(in crate::testing::memory) database: Database,
+    pub(in super::super) database: Database,
     pub(super) log: Log,
     /// The last epoch whose leader it has followed.
     pub(super) epoch: i64,
     pub(super) role: Role,
     pub(super) is_running: bool,
-    pub(in crate::testing::memory) is_paused: bool,
+    pub(in super::super) is_paused: bool,
     /// Whether it would have looked at its clock, had it not been paused.
     pub(super) is_overdue: bool,
     /// How much later it hears of commits.
@@ -91,7 +91,7 @@ impl Replica {
         self.is_running && !self.is_paused
     }
 
-    pub(in crate::testing::memory) fn cut_connections(&mut self) {
+    pub(in super::super) fn cut_connections(&mut self) {
         self.database.cut_all();
         self.pipelines.clear();
     }

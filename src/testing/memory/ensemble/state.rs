@@ -44,10 +44,10 @@ pub(super) enum Task {
 }
 
 #[derive(Debug)]
-pub(in crate::testing::memory) struct State {
+pub(in super::super) struct State {
     pub(super) settings: MemorySettings,
     pub(super) behaviour: Behaviour,
-    pub(in crate::testing::memory) replicas: Vec<Replica>,
+    pub(in super::super) replicas: Vec<Replica>,
     /// What a server knew that had lost its disk, if no other knew it.
     pub(super) remains: Option<Database>,
     pub(super) network: Network,
@@ -201,7 +201,7 @@ impl State {
         self.release();
     }
 
-    pub(in crate::testing::memory) fn stop(&mut self, server: usize) {
+    pub(in super::super) fn stop(&mut self, server: usize) {
         let replica = &mut self.replicas[server];
         if !replica.is_running {
             return;
