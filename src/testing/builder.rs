@@ -5,7 +5,7 @@ use std::io;
 use std::time::Duration;
 
 use super::cluster::{self, TestingCluster};
-use super::server::{Ready, TestingServer};
+use super::server::{Membership, Ready, TestingServer};
 use super::settings::Settings;
 
 /// How often a server that finds its port taken is set up again with another one.
@@ -89,7 +89,7 @@ impl TestingServerBuilder {
     pub async fn start(self) -> io::Result<TestingServer> {
         let mut attempt = 1;
         loop {
-            let mut server = TestingServer::prepare(&self.settings, None)?;
+            let mut server = TestingServer::prepare(&self.settings, Membership::default())?;
             server.launch().await?;
             match server.wait_until(Ready::Serving).await {
                 Err(error) if is_retryable(&error, attempt) => attempt += 1,

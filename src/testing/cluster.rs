@@ -69,8 +69,7 @@ pub(super) async fn start(
     let mut servers = Vec::new();
     for (index, ports) in ports.into_iter().enumerate() {
         let members = links.as_ref().map_or_else(|| members.clone(), |links| links.seen_by(index, &members));
-        let membership = Membership { id: index + 1, members, ports };
-        servers.push(TestingServer::prepare(settings, Some(membership))?);
+        servers.push(TestingServer::prepare(settings, Membership { id: index + 1, members, ports })?);
     }
     for server in &mut servers {
         server.launch().await?;

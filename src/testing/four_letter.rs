@@ -24,14 +24,11 @@ pub(super) async fn ask(port: u16, word: &str, patience: Duration) -> io::Result
         stream.write_all(word.as_bytes()).await?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer).await?;
-        Ok(String::from_utf8_lossy(&answer).into_owned())
+        Ok::<_, io::Error>(String::from_utf8_lossy(&answer).into_owned())
     };
     match time::timeout(patience, exchange).await {
         Err(_) => Err(failed(io::ErrorKind::TimedOut, &format_args!("no answer within {patience:?}"))),
-        Ok(Err(error)) => {
-            let error: io::Error = error;
-            Err(failed(error.kind(), &error))
-        }
+        Ok(Err(error)) => Err(failed(error.kind(), &error)),
         Ok(Ok(answer)) if answer.is_empty() => Err(failed(
             io::ErrorKind::UnexpectedEof,
             &"closed without an answer; the server does not know this word or was just stopped",

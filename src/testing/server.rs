@@ -57,7 +57,8 @@ pub(super) enum Ready {
     Answering,
 }
 
-/// What a server knows about its cluster.
+/// What a server knows about its cluster; nothing, if it is in none.
+#[derive(Default)]
 pub(super) struct Membership {
     /// Starts at 1.
     pub(super) id: usize,
@@ -82,7 +83,7 @@ impl TestingServer {
     }
 
     /// Sets up a server without starting it.
-    pub(super) fn prepare(settings: &Settings, membership: Option<Membership>) -> io::Result<Self> {
+    pub(super) fn prepare(settings: &Settings, membership: Membership) -> io::Result<Self> {
         settings.check()?;
         let java = jars::java(jars::environment)?;
         let class_path = match &settings.class_path {
@@ -93,13 +94,10 @@ impl TestingServer {
         let directory = tempfile::Builder::new().prefix("zookeeper-").tempdir()?;
         let data = data_dir(&directory);
         fs::create_dir(&data)?;
-        let (members, member_ports) = match membership {
-            None => (Vec::new(), Vec::new()),
-            Some(Membership { id, members, ports }) => {
-                fs::write(data.join("myid"), id.to_string())?;
-                (members, ports)
-            }
-        };
+        let Membership { id, members, ports } = membership;
+        if !members.is_empty() {
+            fs::write(data.join("myid"), id.to_string())?;
+        }
         let zoo_cfg = directory.path().join("zoo.cfg");
         fs::write(&zoo_cfg, config::zoo_cfg(settings, &data, port.number(), &members)?)?;
         let logging = logging::quiet(directory.path())?;
@@ -109,7 +107,7 @@ impl TestingServer {
             java,
             arguments: config::arguments(settings, &class_path, logging, &zoo_cfg),
             port,
-            _member_ports: member_ports,
+            _member_ports: ports,
             directory,
         })
     }
