@@ -68,7 +68,7 @@ impl Core {
 
     /// Works on the state. Then calls the observers.
     pub(in super::super) fn with<R>(&self, work: impl FnOnce(&mut State) -> R) -> R {
-        let result = {
+        let (result, has_observed) = {
             let mut state = self.state.lock();
             match self.clock {
                 Clock::Simulated(_) => state.advance(self.elapsed()),
@@ -79,12 +79,12 @@ impl Core {
                 state.awaited = Duration::ZERO;
                 self.earlier.notify_one();
             }
-            if state.is_observed && !state.observed.is_empty() { Err(result) } else { Ok(result) }
+            (result, !state.observed.is_empty())
         };
-        result.unwrap_or_else(|result| {
+        if has_observed {
             self.report();
-            result
-        })
+        }
+        result
     }
 
     /// Calls the observers without holding the state, so that they can look at it.
