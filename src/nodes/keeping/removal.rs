@@ -21,13 +21,6 @@ use crate::failure::Failure;
 const MOST_LOSSES: u32 = 6;
 const PAUSE_AFTER_LOSS: Duration = Duration::from_millis(20);
 
-/// Why the node is not known to be gone.
-enum Left {
-    Failed(zk::Error),
-    /// It does not show whose it is.
-    Hidden,
-}
-
 /// The failures of a removal for lack of a connection.
 #[derive(Default)]
 struct Outage {
@@ -79,8 +72,7 @@ impl Keeper {
                     self.sweep_late(session, path);
                     return Ok(());
                 }
-                Err(Left::Hidden) => zk::Error::NoAuth,
-                Err(Left::Failed(source)) => source,
+                Err(source) => source,
             };
             let failure = Failure::of(&source);
             let error = Error::ZooKeeper { operation: "delete", path: path.to_string(), source };
@@ -139,10 +131,12 @@ impl Keeper {
         }
     }
 
-    async fn try_to_remove(&mut self, session: &Arc<Session>, path: &str) -> Result<(), Left> {
+    /// # Errors
+    /// [`zk::Error::NoAuth`] also if the node does not show whose it is.
+    async fn try_to_remove(&mut self, session: &Arc<Session>, path: &str) -> Result<(), zk::Error> {
         let mut losses = 0;
         loop {
-            let sight = self.look(session, path).await.map_err(Left::Failed)?;
+            let sight = self.look(session, path).await?;
             if let Sight::Node(seen) = sight
                 && self.is_shown_by_data(&seen)
             {
@@ -150,7 +144,7 @@ impl Keeper {
             }
             let version = match decision::end(self.lifetime, sight, self.known, session.id()) {
                 End::Gone => return Ok(()),
-                End::Unknown => return Err(Left::Hidden),
+                End::Unknown => return Err(zk::Error::NoAuth),
                 End::Delete { version } => version,
             };
             let deleted = match version.filter(|_| losses < MOST_LOSSES) {
@@ -168,9 +162,9 @@ impl Keeper {
                     continue;
                 }
                 // A node that may not be read does not show its version.
-                Err(zk::Error::BadVersion) if sight.is_hidden() => return Err(Left::Hidden),
+                Err(zk::Error::BadVersion) if sight.is_hidden() => return Err(zk::Error::NoAuth),
                 Err(zk::Error::BadVersion) => {}
-                Err(error) => return Err(Left::Failed(error)),
+                Err(error) => return Err(error),
             }
             sleep(PAUSE_AFTER_LOSS * 2_u32.pow(losses)).await;
             losses += 1;
@@ -197,7 +191,7 @@ impl Keeper {
     }
 
     /// Reads a node that is known for ours by its data. Returns `None` if it is not.
-    async fn read_own(&self, session: &Arc<Session>, path: &str) -> Result<Option<Known>, Left> {
+    async fn read_own(&self, session: &Arc<Session>, path: &str) -> Result<Option<Known>, zk::Error> {
         let wanted = self.wanted.borrow().clone();
         let known = match self.is_same {
             Some(_) => {
@@ -212,10 +206,8 @@ impl Keeper {
             }
         };
         match known {
-            Ok(known) => Ok(known),
             Err(zk::Error::NoNode) => Ok(None),
-            Err(zk::Error::NoAuth) => Err(Left::Hidden),
-            Err(error) => Err(Left::Failed(error)),
+            known => known,
         }
     }
 
