@@ -304,86 +304,72 @@ impl Keeper {
     }
 
     /// Returns what is known of the node that was created.
-    fn create(
+    async fn create(
         &self,
         session: &Arc<Session>,
         path: &str,
         wanted: &Wanted,
-    ) -> impl Future<Output = Result<Option<Known>, zk::Error>> + use<> {
-        let (session, client, path) = (session.clone(), self.client.clone(), path.to_owned());
-        let (lifetime, touch, wanted) = (self.lifetime, self.touch.clone(), wanted.clone());
-        async move {
-            let (data, acl) = (client.node_data(&wanted.data), client.acl_of(&path));
-            let czxid = if let Some(touch) = touch {
-                touch.create_both(&client, &session, &path, &data).await?
-            } else if lifetime == Lifetime::Value {
-                Some(session.create_persistent(&path, &data, &acl).await?.czxid)
-            } else {
-                let node = NewNode { path: path.clone(), numbered: false, data, acl };
-                session.create(&node, false).await?.czxid
-            };
-            let data = Data::Of(wanted.generation);
-            Ok(czxid.map(|czxid| Known { czxid, version: 0, data }))
-        }
+    ) -> Result<Option<Known>, zk::Error> {
+        let (data, acl) = (self.client.node_data(&wanted.data), self.client.acl_of(path));
+        let czxid = if let Some(touch) = &self.touch {
+            touch.create_both(&self.client, session, path, &data).await?
+        } else if self.lifetime == Lifetime::Value {
+            Some(session.create_persistent(path, &data, &acl).await?.czxid)
+        } else {
+            let node = NewNode { path: path.to_owned(), numbered: false, data, acl };
+            session.create(&node, false).await?.czxid
+        };
+        let data = Data::Of(wanted.generation);
+        Ok(czxid.map(|czxid| Known { czxid, version: 0, data }))
     }
 
-    fn write_to_child(&self, session: &Arc<Session>) -> impl Future<Output = Result<(), zk::Error>> + use<> {
-        let (session, client, touch) = (session.clone(), self.client.clone(), self.touch.clone());
-        async move {
-            match touch {
-                Some(touch) => touch.write(&client, &session).await,
-                None => Ok(()),
-            }
+    async fn write_to_child(&self, session: &Session) -> Result<(), zk::Error> {
+        match &self.touch {
+            Some(touch) => touch.write(&self.client, session).await,
+            None => Ok(()),
         }
     }
 
     /// Replaces the node of an earlier session in one transaction. Returns false if the node has changed meanwhile.
-    fn replace(
+    async fn replace(
         &self,
-        session: &Arc<Session>,
+        session: &Session,
         path: &str,
         version: i32,
         wanted: &Wanted,
-    ) -> impl Future<Output = Result<bool, zk::Error>> + use<> {
-        let (session, client, path) = (session.clone(), self.client.clone(), path.to_owned());
-        let wanted = wanted.clone();
-        async move {
-            let (data, acl) = (client.node_data(&wanted.data), client.acl_of(&path));
-            let delete = Write::Delete { path: &path, version: Some(version) };
-            let create = Write::Create { path: &path, data: &data, mode: CreateMode::Ephemeral, acl: &acl };
-            match session.commit(&[delete, create]).await {
-                Ok(_) => Ok(true),
-                Err(zk::MultiWriteError::OperationFailed {
-                    source: zk::Error::NoNode | zk::Error::BadVersion | zk::Error::NodeExists,
-                    ..
-                }) => Ok(false),
-                Err(error) => Err(error.into()),
-            }
+    ) -> Result<bool, zk::Error> {
+        let (data, acl) = (self.client.node_data(&wanted.data), self.client.acl_of(path));
+        let delete = Write::Delete { path, version: Some(version) };
+        let create = Write::Create { path, data: &data, mode: CreateMode::Ephemeral, acl: &acl };
+        match session.commit(&[delete, create]).await {
+            Ok(_) => Ok(true),
+            Err(zk::MultiWriteError::OperationFailed {
+                source: zk::Error::NoNode | zk::Error::BadVersion | zk::Error::NodeExists,
+                ..
+            }) => Ok(false),
+            Err(error) => Err(error.into()),
         }
     }
 
-    pub(super) fn compare(
+    pub(super) async fn compare(
         &self,
-        session: &Arc<Session>,
+        session: &Session,
         path: &str,
         wanted: &Wanted,
-    ) -> impl Future<Output = Result<Known, zk::Error>> + use<> {
-        let (session, client, path) = (session.clone(), self.client.clone(), path.to_owned());
-        let (wanted, is_same, last) = (wanted.clone(), self.is_same, self.last.clone());
-        async move {
-            let (data, stat) = session.data(&path).await?;
-            let data = match is_same {
-                Some(is_same) if is_same(&data, &wanted.data) => Data::Of(wanted.generation),
-                Some(is_same) if last.is_some_and(|last| is_same(&data, &last)) => Data::Other,
-                Some(_) => Data::Strangers,
-                // The same data may be compressed in another way.
-                None if data == *client.node_data(&wanted.data) || client.user_data(data) == *wanted.data => {
-                    Data::Of(wanted.generation)
-                }
-                None => Data::Other,
-            };
-            Ok(Known { czxid: stat.czxid, version: stat.version, data })
-        }
+    ) -> Result<Known, zk::Error> {
+        let client = &self.client;
+        let (data, stat) = session.data(path).await?;
+        let data = match self.is_same {
+            Some(is_same) if is_same(&data, &wanted.data) => Data::Of(wanted.generation),
+            Some(is_same) if self.last.as_ref().is_some_and(|last| is_same(&data, last)) => Data::Other,
+            Some(_) => Data::Strangers,
+            // The same data may be compressed in another way.
+            None if data == *client.node_data(&wanted.data) || client.user_data(data) == *wanted.data => {
+                Data::Of(wanted.generation)
+            }
+            None => Data::Other,
+        };
+        Ok(Known { czxid: stat.czxid, version: stat.version, data })
     }
 
     /// Creates the node under protection, so that the server numbers it. It keeps the name for good.
