@@ -5,6 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::OptionFuture;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
@@ -152,12 +153,7 @@ impl Keeper {
     async fn run(mut self) {
         let over = self.client.closing();
         let claim = self.claim.take();
-        let turn = async {
-            match &claim {
-                Some(claim) => claim.turn().await,
-                None => None,
-            }
-        };
+        let turn = OptionFuture::from(claim.as_ref().map(Claim::turn));
         let Some(_turn) = over.run_until_cancelled(turn).await else {
             return self.publisher.ended(Err(Error::Closed));
         };

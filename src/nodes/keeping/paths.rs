@@ -1,35 +1,29 @@
 //! The paths at which one client keeps nodes. Nodes of one session cannot be told apart, so each path has one keeper.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
-use parking_lot::Mutex;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
-use crate::client::Client;
+use crate::client::{ByPath, Client};
 use crate::error::{Error, Result};
 
-#[derive(Debug, Default)]
-pub(super) struct KeptPaths(Mutex<HashMap<Arc<str>, Kept>>);
+type KeptPaths = ByPath<(), Kept>;
 
+/// What the keepers of one path share.
 #[derive(Debug)]
 struct Kept {
+    paths: Arc<KeptPaths>,
+    path: Arc<str>,
     /// Of the latest keeper.
-    closing: CancellationToken,
-    /// One permit, for the keeper at work.
-    turn: Arc<Semaphore>,
-    claims: usize,
+    closing: parking_lot::Mutex<Option<CancellationToken>>,
+    /// Has the keeper at work.
+    turn: Mutex<()>,
 }
 
 /// The right to keep a node at a path, after those whose keeping ends.
 #[derive(Debug)]
-pub(super) struct Claim {
-    paths: Arc<KeptPaths>,
-    path: Arc<str>,
-    turn: Arc<Semaphore>,
-}
+pub(super) struct Claim(Arc<Kept>);
 
 impl Claim {
     /// Claims a path for a keeper that ends when `closing` is cancelled.
@@ -38,46 +32,35 @@ impl Claim {
     /// [`Error::InvalidArgument`] if another keeper has it that is not to end.
     pub(super) fn new(client: &Client, path: &Arc<str>, closing: &CancellationToken) -> Result<Self> {
         let paths = client.extension::<KeptPaths>();
-        let turn = {
-            let mut kept = paths.0.lock();
-            let kept = match kept.entry(path.clone()) {
-                Entry::Vacant(free) => {
-                    let turn = Arc::new(Semaphore::new(1));
-                    free.insert(Kept { closing: closing.clone(), turn, claims: 0 })
-                }
-                Entry::Occupied(taken) => taken.into_mut(),
-            };
-            if kept.claims > 0 && !kept.closing.is_cancelled() {
-                return Err(Error::InvalidArgument {
-                    argument: "path",
-                    reason: format!(
-                        "this client keeps a node at {path} already; close that one first, or use another path"
-                    ),
-                });
-            }
-            kept.closing = closing.clone();
-            kept.claims += 1;
-            kept.turn.clone()
-        };
-        Ok(Self { paths, path: path.clone(), turn })
+        let kept = paths.share(path, (), || Kept {
+            paths: paths.clone(),
+            path: path.clone(),
+            closing: parking_lot::Mutex::default(),
+            turn: Mutex::default(),
+        });
+        let mut latest = kept.closing.lock();
+        if latest.as_ref().is_some_and(|latest| !latest.is_cancelled()) {
+            return Err(Error::InvalidArgument {
+                argument: "path",
+                reason: format!(
+                    "this client keeps a node at {path} already; close that one first, or use another path"
+                ),
+            });
+        }
+        *latest = Some(closing.clone());
+        drop(latest);
+        Ok(Self(kept))
     }
 
     /// Waits until those before have ended.
-    pub(super) async fn turn(&self) -> Option<OwnedSemaphorePermit> {
-        // It is never closed.
-        self.turn.clone().acquire_owned().await.ok()
+    pub(super) async fn turn(&self) -> MutexGuard<'_, ()> {
+        self.0.turn.lock().await
     }
 }
 
-impl Drop for Claim {
+impl Drop for Kept {
     fn drop(&mut self) {
-        let mut kept = self.paths.0.lock();
-        if let Entry::Occupied(mut kept) = kept.entry(self.path.clone()) {
-            kept.get_mut().claims -= 1;
-            if kept.get().claims == 0 {
-                kept.remove();
-            }
-        }
+        self.paths.forget(&self.path);
     }
 }
 
@@ -99,7 +82,8 @@ mod tests {
         let two = claim(&second).unwrap();
         assert!(two.turn().now_or_never().is_none(), "the first one has not ended");
         assert!(matches!(claim(&third), Err(Error::InvalidArgument { .. })));
-        drop((at_work, one));
+        drop(at_work);
+        drop(one);
         assert!(two.turn().now_or_never().is_some());
         drop(two);
         assert!(claim(&third).unwrap().turn().now_or_never().is_some());
