@@ -44,7 +44,7 @@ impl Site {
         let mut failures = Failures::default();
         let (mut losses, mut since) = (0, Instant::now());
         // Dropped after the node of the member.
-        let mut gives_up = GivesUp::new(self);
+        let mut gives_up = GivesUp { site: self, sees_ready: false };
         let mut own: Option<Member> = None;
         loop {
             let session = self.client.session_after(&mut failures).await?;
@@ -55,7 +55,7 @@ impl Site {
             };
             match self.come_and_wait(&session, &mut member, &mut gives_up).await {
                 Ok(Progress::In) => {
-                    gives_up.sees_ready(false);
+                    gives_up.sees_ready = false;
                     return Ok(member);
                 }
                 Ok(Progress::Again) => {
@@ -88,11 +88,11 @@ impl Site {
         gives_up: &mut GivesUp<'_>,
     ) -> Result<Progress> {
         // Not known before the reply.
-        gives_up.sees_ready(true);
+        gives_up.sees_ready = true;
         let Some(Sight { opened, version, mut ready, children }) = self.come(session, member).await? else {
             return Ok(Progress::Again);
         };
-        gives_up.sees_ready(opened.is_some());
+        gives_up.sees_ready = opened.is_some();
         let own = member.node.name().unwrap_or_default();
         // It is always known: the reply to a create tells it.
         let came = member.node.czxid().unwrap_or(i64::MAX);

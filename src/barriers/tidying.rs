@@ -16,8 +16,8 @@ use crate::error::Result;
 /// it there because of this one. It must be dropped after the node of that member.
 #[derive(Debug)]
 pub(super) struct GivesUp<'a> {
-    site: &'a Site,
-    sees_ready: bool,
+    pub(super) site: &'a Site,
+    pub(super) sees_ready: bool,
 }
 
 /// The barriers that the client tidies up in the background, and whether to do that once more. So members that give up
@@ -29,16 +29,6 @@ struct UnderWay(Mutex<HashMap<Arc<str>, bool>>);
 struct Turn {
     all: Arc<UnderWay>,
     path: Arc<str>,
-}
-
-impl<'a> GivesUp<'a> {
-    pub(super) fn new(site: &'a Site) -> Self {
-        Self { site, sees_ready: false }
-    }
-
-    pub(super) fn sees_ready(&mut self, sees: bool) {
-        self.sees_ready = sees;
-    }
 }
 
 impl Drop for GivesUp<'_> {
