@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join_all, join4, try_join_all};
+use futures_util::future::{OptionFuture, join_all, join4, try_join_all};
 use tokio::time::Instant;
 use zookeeper_client::{self as zk, EventType};
 
@@ -127,16 +127,10 @@ impl Site {
                 watched => watched.map_err(|source| self.error("enter the barrier", source))?,
             }
         }
-        let own_event = async {
-            match node.watcher() {
-                Some(own) => own.changed().await,
-                None => std::future::pending().await,
-            }
-        };
         let (event, is_own) = tokio::select! {
             biased;
             event = ready.changed() => (event, false),
-            event = own_event => (event, true),
+            Some(event) = OptionFuture::from(node.watcher().map(Watcher::changed)) => (event, true),
             // The watches would report it only at the end of the session.
             () = self.client.disconnected() => (EventType::Session, false),
             () = session.ended() => (EventType::Session, false),

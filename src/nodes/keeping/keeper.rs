@@ -203,8 +203,7 @@ impl Keeper {
                     }
                 }
                 Err(Trouble::Passing(error)) if error.ends_session() => {}
-                Err(Trouble::Passing(error)) => self.pause_after(error, &mut failures).await,
-                Err(Trouble::Refused(error)) => {
+                Err(Trouble::Passing(error) | Trouble::Refused(error)) => {
                     self.pause_after(error, &mut failures).await;
                 }
             }
@@ -215,16 +214,10 @@ impl Keeper {
     async fn next_session(&mut self) -> Option<Result<Arc<Session>>> {
         loop {
             let last = self.session.clone().filter(|_| self.publisher.is_present());
-            let is_over = async {
-                match &last {
-                    Some(last) => last.ended().await,
-                    None => pending().await,
-                }
-            };
             let session = tokio::select! {
                 biased;
                 () = self.closing.cancelled() => return None,
-                () = is_over => {
+                Some(()) = OptionFuture::from(last.as_ref().map(|last| last.ended())) => {
                     self.session_ended();
                     continue;
                 }
@@ -320,21 +313,15 @@ impl Keeper {
     async fn rest(&mut self, session: &Session) -> bool {
         let is_told = !self.is_taken && self.readable.is_some_and(|czxid| self.publisher.shows(czxid));
         let due = self.touch.as_ref().filter(|_| !self.is_taken).map(Touch::due);
-        let event = async {
-            match &mut self.watch {
-                Some(watch) => watch.changed().await,
-                None => pending().await,
-            }
-        };
         let event = tokio::select! {
             biased;
             () = self.closing.cancelled() => return false,
-            event = event => event,
+            Some(event) = OptionFuture::from(self.watch.as_mut().map(Watcher::changed)) => event,
             () = sleep(LOOK_AGAIN.mul_f64(1.0 + fastrand::f64() / 2.0)), if !is_told => {
                 self.is_to_be_read = true;
                 return false;
             }
-            () = until(due) => return false,
+            Some(()) = OptionFuture::from(due.map(sleep_until)) => return false,
             () = session.ended() => return false,
             // The watch would report it only at the end of the session.
             () = self.client.disconnected() => return false,
@@ -383,7 +370,8 @@ impl Keeper {
         let mut pause = pin!(pause);
         // One that is due already has failed.
         let due = self.touch.as_ref().map(Touch::due).filter(|due| *due > Instant::now());
-        let mut touch_is_due = pin!(until(due.map(|due| due.max(Instant::now() + PAUSE))));
+        let touch_is_due = due.map(|due| sleep_until(due.max(Instant::now() + PAUSE)));
+        let mut touch_is_due = pin!(OptionFuture::from(touch_is_due));
         let closing = self.closing.clone();
         loop {
             let session = self.session.clone();
@@ -397,18 +385,13 @@ impl Keeper {
                 let looked = self.client.attempt_one(session, session.stat(path)).await;
                 Sight::of(looked).ok()
             };
-            let is_over = async {
-                match &session {
-                    Some(session) if is_present => session.ended().await,
-                    _ => pending().await,
-                }
-            };
+            let present = session.as_ref().filter(|_| is_present);
             let sight = tokio::select! {
                 biased;
                 () = closing.cancelled() => return,
                 () = &mut pause => return,
-                () = &mut touch_is_due => return,
-                () = is_over => return,
+                Some(()) = &mut touch_is_due => return,
+                Some(()) = OptionFuture::from(present.map(|session| session.ended())) => return,
                 Ok(()) = self.wanted.changed() => return,
                 sight = glance => sight,
             };
@@ -430,13 +413,5 @@ impl Keeper {
     /// The path of the parent; `None` for a node below the root.
     pub(super) fn parent(&self) -> Option<&str> {
         parent(&self.given_path)
-    }
-}
-
-/// Sleeps until this moment; without one, forever.
-async fn until(moment: Option<Instant>) {
-    match moment {
-        Some(moment) => sleep_until(moment).await,
-        None => pending().await,
     }
 }
