@@ -1,14 +1,16 @@
 //! The node of a member, which the client remembers until it is known to be gone.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::time::sleep;
 use zookeeper_client as zk;
 
-use crate::client::{Client, CreateOutcome, EphemeralNode, Failures, LONGEST_PAUSE, NodeForm, Session};
+use crate::client::{
+    Client, CreateOutcome, EphemeralNode, Failures, LONGEST_PAUSE, NodeForm, Session, parent,
+};
 use crate::error::Result;
 
 /// What the names of members say; Curator takes any name.
@@ -36,7 +38,7 @@ impl Member {
         let form = NodeForm { marker: Cow::Borrowed(MARKER), number: Some(0), data: None };
         let node = EphemeralNode::new(client, session.clone(), barrier, form);
         let client = client.detached();
-        let trace = Trace { path: node.path_to_create(), client, barrier: barrier.clone(), is_gone: true };
+        let trace = Trace { path: node.path_to_create(), client, is_gone: true };
         Self { node, trace }
     }
 
@@ -71,14 +73,17 @@ impl Member {
 pub(super) fn remains(client: &Client, barrier: &str) -> Vec<String> {
     let roll = client.extension::<Roll>();
     let members = roll.0.lock();
-    let Some(members) = members.get(barrier) else { return Vec::new() };
-    let gone = members.iter().filter(|(_, member)| member.is_given_up || member.session.is_over());
+    let below = format!("{barrier}/");
+    let here = members.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below));
+    // Another barrier may be below this one.
+    let here = here.filter(|(path, _)| parent(path) == Some(barrier));
+    let gone = here.filter(|(_, member)| member.is_given_up || member.session.is_over());
     gone.map(|(path, _)| path.clone()).collect()
 }
 
-/// The nodes of members that may exist, by barrier and path.
+/// The nodes of members that may exist, by path.
 #[derive(Debug, Default)]
-struct Roll(Mutex<HashMap<Arc<str>, HashMap<String, Enrolled>>>);
+struct Roll(Mutex<BTreeMap<String, Enrolled>>);
 
 #[derive(Debug)]
 struct Enrolled {
@@ -86,23 +91,10 @@ struct Enrolled {
     is_given_up: bool,
 }
 
-impl Roll {
-    fn strike(&self, barrier: &str, path: &str) {
-        let mut barriers = self.0.lock();
-        if let Some(members) = barriers.get_mut(barrier) {
-            members.remove(path);
-            if members.is_empty() {
-                barriers.remove(barrier);
-            }
-        }
-    }
-}
-
 /// What is remembered of a node.
 #[derive(Debug)]
 struct Trace {
     client: Client,
-    barrier: Arc<str>,
     path: String,
     is_gone: bool,
 }
@@ -112,7 +104,7 @@ impl Trace {
         self.is_gone = false;
         let enrolled = Enrolled { session: session.clone(), is_given_up: false };
         let roll = self.client.extension::<Roll>();
-        roll.0.lock().entry(self.barrier.clone()).or_default().insert(self.path.clone(), enrolled);
+        roll.0.lock().insert(self.path.clone(), enrolled);
     }
 }
 
@@ -120,20 +112,17 @@ impl Drop for Trace {
     fn drop(&mut self) {
         let roll = self.client.extension::<Roll>();
         if self.is_gone {
-            roll.strike(&self.barrier, &self.path);
+            roll.0.lock().remove(&self.path);
             return;
         }
-        if let Some(member) =
-            roll.0.lock().get_mut(&self.barrier).and_then(|members| members.get_mut(&self.path))
-        {
+        if let Some(member) = roll.0.lock().get_mut(&self.path) {
             member.is_given_up = true;
         }
-        let (client, barrier) = (self.client.clone(), self.barrier.clone());
-        let path = std::mem::take(&mut self.path);
+        let (client, path) = (self.client.clone(), std::mem::take(&mut self.path));
         self.client.spawn(async move {
             // The client has ended if this fails, and its memory with it.
             let _ = client.unless_closed(delete_for_good(&client, &path)).await;
-            roll.strike(&barrier, &path);
+            roll.0.lock().remove(&path);
         });
     }
 }
