@@ -18,7 +18,7 @@ use self::view::View;
 use super::options::{OnStranger, PersistentNodeOptions};
 use super::persistent_node::PersistentNode;
 use super::state::NodeState;
-use crate::client::Client;
+use crate::client::{Client, Room};
 use crate::cut::cut;
 use crate::error::{Error, Result};
 
@@ -172,8 +172,12 @@ impl Group {
             };
             let mut view = View::default();
             let names = view.listed(&names);
-            for (name, member) in observer::read_all(&self.client, &session, &self.path, names).await? {
-                view.read(name, member);
+            let mut room = Room::default();
+            for names in names.chunks(observer::AT_ONCE) {
+                let read = observer::read(&self.client, &session, &self.path, names, false, &mut room);
+                for (name, member, _) in read.await? {
+                    view.read(name, member);
+                }
             }
             Ok(observer::members(&self.client, &session, &view))
         });

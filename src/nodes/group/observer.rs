@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::watch::Watched;
 
 /// How many members are read at a time.
-const AT_ONCE: usize = 100;
+pub(super) const AT_ONCE: usize = 100;
 
 /// How long a view may lack the list that the end of a member asks for.
 const LONGEST_OUTDATED: Duration = Duration::from_secs(2);
@@ -126,64 +126,54 @@ async fn read_and_watch(
     events: &mut Events,
 ) -> Result<(), zk::Error> {
     for names in names.chunks(AT_ONCE) {
-        let mut room = view.room();
-        let reading = names.iter().map(|name| {
-            let path = format!("{path}/{name}");
-            async move {
-                match session.watch_data(&path).await {
-                    Ok((data, stat, watcher)) => Ok(Some((Member::hidden(&stat), Some((data, watcher))))),
-                    Err(zk::Error::NoNode) => Ok(None),
-                    // Its events would not be seen either. It is read again with each list.
-                    Err(zk::Error::NoAuth) => Ok(hidden(session, &path).await?.map(|member| (member, None))),
-                    Err(error) => Err(error),
-                }
+        for (name, member, watcher) in read(client, session, path, names, true, &mut view.room()).await? {
+            // Without a payload, it is read again with each list.
+            let has_payload = member.as_ref().is_some_and(|member| member.payload.is_some());
+            if let Some(mut watcher) = watcher.filter(|_| has_payload) {
+                let of = name.clone();
+                events.push(async move { (of, watcher.changed().await) }.boxed());
             }
-        });
-        for (name, read) in names.iter().zip(join_all(reading).await) {
-            let member = read?.map(|(hidden, seen)| {
-                let Some((data, mut watcher)) = seen else { return hidden };
-                let member = hidden.with_data(client, &mut room, data);
-                // Without a payload, it is read again with each list.
-                if member.payload.is_some() {
-                    let of = name.clone();
-                    events.push(async move { (of, watcher.changed().await) }.boxed());
-                }
-                member
-            });
-            view.read(name.clone(), member);
+            view.read(name, member);
         }
     }
     Ok(())
 }
 
-/// Reads members without watching them.
-pub(super) async fn read_all(
+/// Reads members, and watches those that may be read if that is asked for. Those that have left have no [`Member`].
+pub(super) async fn read(
     client: &Client,
     session: &Session,
     path: &str,
-    names: Vec<String>,
-) -> Result<Vec<(String, Option<Member>)>, zk::Error> {
-    let mut members = Vec::new();
-    let mut room = Room::default();
-    for names in names.chunks(AT_ONCE) {
-        let reading = names.iter().map(|name| {
-            let path = format!("{path}/{name}");
-            async move {
-                match session.data(&path).await {
-                    Ok((data, stat)) => Ok(Some((Member::hidden(&stat), Some(data)))),
-                    Err(zk::Error::NoNode) => Ok(None),
-                    Err(zk::Error::NoAuth) => Ok(hidden(session, &path).await?.map(|member| (member, None))),
-                    Err(error) => Err(error),
+    names: &[String],
+    watches: bool,
+    room: &mut Room,
+) -> Result<Vec<(String, Option<Member>, Option<Watcher>)>, zk::Error> {
+    let reading = names.iter().map(|name| {
+        let path = format!("{path}/{name}");
+        async move {
+            let read = match watches {
+                true => session.watch_data(&path).await.map(|(data, stat, watch)| (data, stat, Some(watch))),
+                false => session.data(&path).await.map(|(data, stat)| (data, stat, None)),
+            };
+            match read {
+                Ok((data, stat, watcher)) => Ok(Some((Member::hidden(&stat), Some(data), watcher))),
+                Err(zk::Error::NoNode) => Ok(None),
+                // Its events would not be seen either. It is read again with each list.
+                Err(zk::Error::NoAuth) => {
+                    Ok(hidden(session, &path).await?.map(|member| (member, None, None)))
                 }
+                Err(error) => Err(error),
             }
-        });
-        for (name, read) in names.iter().zip(join_all(reading).await) {
-            let member = read?.map(|(hidden, data)| match data {
-                Some(data) => hidden.with_data(client, &mut room, data),
-                None => hidden,
-            });
-            members.push((name.clone(), member));
         }
+    });
+    let mut members = Vec::new();
+    for (name, read) in names.iter().zip(join_all(reading).await) {
+        let (member, watcher) = match read? {
+            Some((hidden, Some(data), watcher)) => (Some(hidden.with_data(client, room, data)), watcher),
+            Some((hidden, None, _)) => (Some(hidden), None),
+            None => (None, None),
+        };
+        members.push((name.clone(), member, watcher));
     }
     Ok(members)
 }
