@@ -1,5 +1,7 @@
 //! A term of leadership.
 
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -11,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::TaskTrackerToken;
 
-use super::steps::Steps;
 use crate::client::Presence;
 use crate::error::{Error, LossReason, Result, report};
 use crate::lock::{LockGuard, LockState, Transaction, election_of_latch, request_to_latch};
@@ -64,7 +65,8 @@ struct Term {
     /// Cancelled when work that is still running is to be dropped.
     stopping: CancellationToken,
     works: TaskTracker,
-    steps: Steps,
+    /// The steps of the works that are running now: each is what runs between two awaits.
+    steps: TaskTracker,
     /// Keeps the client open until the work has ended.
     stay: Mutex<Option<TaskTrackerToken>>,
     /// Whether some of its work has succeeded already.
@@ -80,7 +82,7 @@ impl Leadership {
             resigning: CancellationToken::new(),
             stopping: CancellationToken::new(),
             works: TaskTracker::new(),
-            steps: Steps::default(),
+            steps: TaskTracker::new(),
             stay: Mutex::new(Some(stay)),
             goes_well: AtomicBool::new(false),
             resigned: watch::Sender::new(None),
@@ -157,15 +159,19 @@ impl Leadership {
         if self.is_resigning() {
             return Err(self.resigned_error());
         }
-        let running = async {
+        let mut running = pin!(async {
             tokio::select! {
                 biased;
                 // Checked first: stopped work makes no further progress, whenever it is polled next.
                 () = guarded(self.term.stopping.cancelled()) => Err(self.resigned_error()),
                 done = self.term.guard.run(work) => done,
             }
-        };
-        self.term.steps.count(running).await
+        });
+        poll_fn(|context| {
+            let _step = self.term.steps.token();
+            running.as_mut().poll(context)
+        })
+        .await
     }
 
     /// Runs work that blocks its thread, as one step; otherwise like [`run`](Self::run).
@@ -175,7 +181,7 @@ impl Leadership {
         if self.is_resigning() {
             return Err(self.resigned_error());
         }
-        let _step = self.term.steps.begin();
+        let _step = self.term.steps.token();
         self.term.guard.run_blocking(work)
     }
 
@@ -328,13 +334,14 @@ impl Leadership {
     async fn stop_works(&self) {
         let Term { stopping, works, steps, .. } = &*self.term;
         stopping.cancel();
+        steps.close();
         while timeout(TO_BE_DROPPED, works.wait()).await.is_err() {
             // Any step that begins from now on sees that it is stopped.
-            if !steps.go_on() {
+            if steps.is_empty() {
                 tracing::warn!(node = self.node_path(), "resigning while work is neither polled nor dropped");
                 return;
             }
-            steps.ended().await;
+            steps.wait().await;
         }
     }
 

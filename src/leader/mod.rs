@@ -10,7 +10,6 @@ mod observer;
 mod options;
 mod selector;
 mod state;
-mod steps;
 #[cfg(feature = "blocking")]
 mod threads;
 
