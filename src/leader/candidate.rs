@@ -90,13 +90,13 @@ impl Candidate {
         conduct: impl FnOnce(Self) -> F,
     ) -> Result<Handle> {
         let lock = Reentrant::new(client, path, names, Owners::new, Some(recipe))?;
-        if let Some(id) = options.given_id() {
+        if let Some(id) = &options.id {
             validate_node_data("id", id.as_bytes())?;
         }
         let lock = lock.with_options(options.lock_options())?;
         let closing = client.leaving().child_token();
         let is_silent = Arc::new(AtomicBool::new(false));
-        let eligibility = Eligibility::follow(client, options.eligibility(), closing.clone());
+        let eligibility = Eligibility::follow(client, options.eligibility.clone(), closing.clone());
         let at_first = not_leading(&eligibility);
         let watched = Watched::new(at_first.clone());
         let watch = watched.watch();
@@ -105,7 +105,7 @@ impl Candidate {
         let (has_left, left) = watch::channel(None);
         let candidate = Self {
             lock: lock.detached(),
-            grace: options.work_grace(),
+            grace: options.grace,
             eligibility,
             watched,
             present: present.clone(),
@@ -118,7 +118,7 @@ impl Candidate {
             let outcome = conducted.await;
             has_left.send_replace(Some(outcome));
         });
-        let id = options.given_id().map(str::to_owned);
+        let id = options.id.clone();
         let _close_on_drop = closing.clone().drop_guard();
         let shared = Shared { lock, id, watch, present, is_silent, left, closing, _close_on_drop };
         Ok(Handle { shared: Arc::new(shared) })

@@ -19,10 +19,10 @@ const DEFAULT_GRACE: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 #[must_use = "options do nothing until a candidate is started with them"]
 pub struct LeaderOptions {
-    id: Option<String>,
+    pub(super) id: Option<String>,
     suspect_policy: SuspectPolicy,
-    grace: Duration,
-    eligibility: Option<watch::Receiver<bool>>,
+    pub(super) grace: Duration,
+    pub(super) eligibility: Option<watch::Receiver<bool>>,
 }
 
 debug_by!(LeaderOptions, |it|
@@ -95,18 +95,6 @@ impl LeaderOptions {
     pub fn eligible_while(mut self, eligible: watch::Receiver<bool>) -> Self {
         self.eligibility = Some(eligible);
         self
-    }
-
-    pub(super) fn eligibility(&self) -> Option<watch::Receiver<bool>> {
-        self.eligibility.clone()
-    }
-
-    pub(super) fn given_id(&self) -> Option<&str> {
-        self.id.as_deref()
-    }
-
-    pub(super) fn work_grace(&self) -> Duration {
-        self.grace
     }
 
     /// The options with which the candidate's node is created and held.

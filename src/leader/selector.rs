@@ -1,6 +1,5 @@
 //! A candidate that does a piece of work while it leads.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -88,12 +87,6 @@ impl Drop for Leaving {
         // It is dropped outside of the lock: it may have the last handle.
         let work = kept.0.lock().take();
         drop(work);
-    }
-}
-
-impl fmt::Debug for Kept {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Work")
     }
 }
 
