@@ -1,14 +1,12 @@
 //! Numbers that a process draws in blocks.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use tokio::sync::oneshot;
+use tokio::sync::Notify;
 
 use super::blocks::Blocks;
 use super::long::DistributedAtomicLong;
-use super::replies::Replies;
 use crate::error::{Error, Result};
 
 /// How often a block is drawn again at once when the reply is lost. What became of the first does not matter: its
@@ -47,30 +45,17 @@ debug_by!(CachedAtomicLong, |it| path: it.path(), block_size: it.size);
 
 /// What all clones share.
 #[derive(Debug)]
-struct Hand(Mutex<State>);
+struct Hand {
+    state: Mutex<State>,
+    /// Wakes those who wait for the end of the draw under way, in the order of their arrival.
+    drawn: Notify,
+}
 
 #[derive(Debug)]
 struct State {
     blocks: Blocks,
-    /// Those who wait for the end of the draw under way, in the order of their arrival.
-    waiting: BTreeMap<u64, oneshot::Sender<Drawn>>,
-    next: u64,
-}
-
-/// The error of a draw that has failed.
-type Drawn = Option<Error>;
-
-/// What becomes of a call.
-enum Step {
-    Done(Result<i64>),
-    /// It waits at this place until a draw has ended.
-    Wait(u64, oneshot::Receiver<Drawn>),
-}
-
-/// The place of a call that waits, and may be cancelled.
-struct Place<'a> {
-    hand: &'a Hand,
-    id: u64,
+    /// Why the last draw that has ended has failed, if it has.
+    failed: Option<Error>,
 }
 
 impl CachedAtomicLong {
@@ -85,8 +70,9 @@ impl CachedAtomicLong {
             let reason = "a block has at least one number".into();
             return Err(Error::InvalidArgument { argument: "block size", reason });
         }
-        let state = State { blocks: Blocks::new(block_size), waiting: BTreeMap::new(), next: 0 };
-        Ok(Self { number: number.clone(), size: block_size, hand: Arc::new(Hand(Mutex::new(state))) })
+        let state = Mutex::new(State { blocks: Blocks::new(block_size), failed: None });
+        let hand = Arc::new(Hand { state, drawn: Notify::new() });
+        Ok(Self { number: number.clone(), size: block_size, hand })
     }
 
     /// Returns the next number: the one that the counter had before this one was drawn, as
@@ -113,28 +99,31 @@ impl CachedAtomicLong {
     }
 
     async fn take(&self) -> Result<i64> {
-        let mut failed = None;
+        let mut has_waited = false;
         loop {
-            let (step, is_to_draw) = self.hand.0.lock().take(failed);
+            // Before the look, so that it hears of each draw that ends after that.
+            let drawn = self.hand.drawn.notified();
+            let (taken, is_to_draw) = self.hand.state.lock().take(has_waited);
             if is_to_draw {
                 self.draw_in_background();
             }
-            let (id, drawn) = match step {
-                Step::Done(taken) => return taken,
-                Step::Wait(id, drawn) => (id, drawn),
-            };
-            let _place = Place { hand: &self.hand, id };
+            if let Some(taken) = taken {
+                return taken;
+            }
             // Each draw ends, and tells it.
-            failed = drawn.await.unwrap_or_default();
+            drawn.await;
+            has_waited = true;
         }
     }
 
     fn draw_in_background(&self) {
-        let drawing = Drawing { hand: self.hand.clone(), is_over: false };
+        // What is told if the runtime of the client ends before the draw.
+        let outcome = Err(Error::Closed);
+        let mut drawing = Drawing { hand: self.hand.clone(), outcome };
         let (number, size) = (self.number.detached(), self.size);
         self.number.client().spawn(async move {
             let drawn = draw(&number, size).await;
-            drawing.end(drawn);
+            drawing.ends_as(drawn);
         });
     }
 }
@@ -151,67 +140,43 @@ async fn draw(number: &DistributedAtomicLong, size: u32) -> Result<i64> {
 }
 
 impl State {
-    /// Takes a number, if there is one in hand, for a call that may know that a draw has `failed`. Returns whether
-    /// another block must be drawn.
-    fn take(&mut self, failed: Drawn) -> (Step, bool) {
-        let taken = self.blocks.take();
-        // A caller that is told of a failure does not try again.
-        let is_to_draw = (taken.is_some() || failed.is_none()) && self.blocks.begin_to_draw();
-        let step = match (taken, failed) {
-            (Some(number), _) => Step::Done(Ok(number)),
-            (None, Some(error)) => Step::Done(Err(error)),
-            (None, None) => {
-                let (sender, drawn) = oneshot::channel();
-                self.next += 1;
-                self.waiting.insert(self.next, sender);
-                Step::Wait(self.next, drawn)
-            }
+    /// Takes a number, if there is one in hand; a call that `has_waited` for a draw takes the failure of that otherwise.
+    /// Returns also whether another block must be drawn.
+    fn take(&mut self, has_waited: bool) -> (Option<Result<i64>>, bool) {
+        let taken = match self.blocks.take() {
+            Some(number) => Some(Ok(number)),
+            None => self.failed.clone().filter(|_| has_waited).map(Err),
         };
-        (step, is_to_draw)
+        // A caller that is told of a failure does not try again.
+        let is_to_draw = !matches!(taken, Some(Err(_))) && self.blocks.begin_to_draw();
+        (taken, is_to_draw)
     }
 
-    /// Records the end of a draw. Returns the replies to the waiters.
-    fn drawn(&mut self, drawn: Result<i64>) -> Replies<Drawn> {
+    /// Records the end of a draw.
+    fn drawn(&mut self, drawn: &Result<i64>) {
         let size = self.blocks.size();
         // The sum was checked when it was written.
         let block = drawn.as_ref().ok().map(|first| *first..first.saturating_add(size.into()));
         self.blocks.drawn(block);
-        let error = drawn.err();
-        let waiting = std::mem::take(&mut self.waiting).into_values();
-        waiting.map(|call| (call, error.clone())).collect()
+        self.failed = drawn.as_ref().err().cloned();
     }
 }
 
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        // Dropped when nothing is locked: it may have the last handle of a waker.
-        let _call = self.hand.0.lock().waiting.remove(&self.id);
-    }
-}
-
-/// A draw under way, which ends in any case.
+/// A draw under way, whose end is told in any case.
 struct Drawing {
     hand: Arc<Hand>,
-    is_over: bool,
+    outcome: Result<i64>,
 }
 
 impl Drawing {
-    fn end(mut self, drawn: Result<i64>) {
-        self.is_over = true;
-        self.show(drawn);
-    }
-
-    fn show(&self, drawn: Result<i64>) {
-        let replies = self.hand.0.lock().drawn(drawn);
-        replies.send();
+    fn ends_as(&mut self, outcome: Result<i64>) {
+        self.outcome = outcome;
     }
 }
 
 impl Drop for Drawing {
     fn drop(&mut self) {
-        if !self.is_over {
-            // Its runtime has ended.
-            self.show(Err(Error::Closed));
-        }
+        self.hand.state.lock().drawn(&self.outcome);
+        self.hand.drawn.notify_waiters();
     }
 }
