@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,9 +11,8 @@ use tokio::time::{Instant, sleep};
 
 use super::batch::{Answer, Batch, Id, Op};
 use super::number;
-use super::replies::Replies;
 use super::tries::OPTIMISTIC_TRIES;
-use crate::client::{Client, Session};
+use crate::client::{ByPath, Client, Session};
 use crate::error::{Error, Result};
 use crate::shared::{Outcome, ValueNode, Version, longest_pause};
 
@@ -29,9 +28,7 @@ const CONTENDED: Duration = Duration::from_secs(1);
 /// After this many writes in a row.
 const TURN: u32 = 16;
 
-/// The lines of a client, by path.
-#[derive(Debug, Default)]
-struct Lines(Mutex<HashMap<Arc<str>, Weak<Line>>>);
+type Lines = ByPath<(), Line>;
 
 /// The line of all handles of a client on one number. Has no task while it is empty.
 #[derive(Debug)]
@@ -102,14 +99,8 @@ impl Line {
     /// Returns the line that all handles of this client share.
     pub(super) fn of(node: &ValueNode) -> Arc<Self> {
         let lines: Arc<Lines> = node.client().extension();
-        let mut known = lines.0.lock();
-        if let Some(line) = known.get(node.path()).and_then(Weak::upgrade) {
-            return line;
-        }
-        let line = Self { node: node.detached(), state: Mutex::default(), lines: lines.clone() };
-        let line = Arc::new(line);
-        known.insert(node.path().clone(), Arc::downgrade(&line));
-        line
+        let make = || Self { node: node.detached(), state: Mutex::default(), lines: lines.clone() };
+        lines.share(node.path(), (), make)
     }
 
     /// Returns what the number is about to be, if that is known without a request.
@@ -200,6 +191,21 @@ struct Place<'a> {
     id: Id,
 }
 
+/// Answers, each with the call that waits for it. They are collected while the state is locked, and sent when it is not:
+/// a waker may do anything, such as drop another call.
+#[derive(Default)]
+#[must_use = "the calls wait until the answers are sent"]
+struct Replies(Vec<(oneshot::Sender<Result<Submitted>>, Result<Submitted>)>);
+
+impl Replies {
+    fn send(self) {
+        for (call, answer) in self.0 {
+            // A call that is gone does not mind.
+            let _ = call.send(answer);
+        }
+    }
+}
+
 impl Drop for Place<'_> {
     fn drop(&mut self) {
         // Dropped when the state is not locked: it may have the last handle of a waker.
@@ -209,11 +215,7 @@ impl Drop for Place<'_> {
 
 impl Drop for Line {
     fn drop(&mut self) {
-        let mut known = self.lines.0.lock();
-        // Another one may have taken its place meanwhile.
-        if known.get(self.node.path()).is_some_and(|line| line.strong_count() == 0) {
-            known.remove(self.node.path());
-        }
+        self.lines.forget(self.node.path());
     }
 }
 
@@ -230,30 +232,27 @@ impl State {
         Some(caller)
     }
 
-    fn answer(&mut self, answers: Vec<(Id, Answer)>) -> Replies<Result<Submitted>> {
+    fn answer(&mut self, answers: Vec<(Id, Answer)>) -> Replies {
         self.tell(answers.into_iter().map(|(id, answer)| (id, Ok(Submitted::Answered(answer)))))
     }
 
-    fn fail(&mut self, ids: Vec<Id>, error: &Error) -> Replies<Result<Submitted>> {
+    fn fail(&mut self, ids: Vec<Id>, error: &Error) -> Replies {
         self.tell(ids.into_iter().map(|id| (id, Err(error.clone()))))
     }
 
     /// Answers all callers that there is no task to carry out anything.
-    fn abandon(&mut self) -> Replies<Result<Submitted>> {
+    fn abandon(&mut self) -> Replies {
         let next = self.batch.next_id();
         let _ = (self.batch.failed(), self.batch.give_up(next));
         self.known = None;
         self.is_driven = false;
         let callers = std::mem::take(&mut self.callers).into_values();
-        callers.map(|caller| (caller.answer, Err(Error::Closed))).collect()
+        Replies(callers.map(|caller| (caller.answer, Err(Error::Closed))).collect())
     }
 
-    fn tell(
-        &mut self,
-        answers: impl IntoIterator<Item = (Id, Result<Submitted>)>,
-    ) -> Replies<Result<Submitted>> {
+    fn tell(&mut self, answers: impl IntoIterator<Item = (Id, Result<Submitted>)>) -> Replies {
         let answers = answers.into_iter();
-        answers.filter_map(|(id, answer)| Some((self.callers.remove(&id)?.answer, answer))).collect()
+        Replies(answers.filter_map(|(id, answer)| Some((self.callers.remove(&id)?.answer, answer))).collect())
     }
 }
 
@@ -419,29 +418,27 @@ impl Driver {
                     let known = Known { value: new, version: *version, at: Instant::now() };
                     state.known = Some(known).filter(|_| !is_forgotten);
                     let answers = state.batch.written();
-                    Some(state.answer(answers))
+                    state.answer(answers)
                 }
                 Ok(Some(Outcome::Conflict)) => {
                     state.conflicts += 1;
                     state.batch.conflict();
-                    None
+                    Replies::default()
                 }
                 Ok(None) => {
                     // What is only remembered answers no caller, so it must be read next.
                     state.known = Some(seen.known).filter(|_| seen.fresh_before > 0 && !is_forgotten);
-                    None
+                    Replies::default()
                 }
                 Err(error) => {
                     let is_sent = state.batch.is_sending();
                     let failed =
                         if is_sent { state.batch.failed() } else { state.batch.give_up(arrived_before) };
-                    Some(state.fail(failed, error))
+                    state.fail(failed, error)
                 }
             }
         };
-        if let Some(replies) = replies {
-            replies.send();
-        }
+        replies.send();
         written.ok().flatten()
     }
 

@@ -18,7 +18,6 @@ mod long;
 mod number;
 mod options;
 mod promotion;
-mod replies;
 mod tries;
 mod value;
 
