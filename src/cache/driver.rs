@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, EventType};
 
 use super::options::CacheOptions;
-use super::pure::{Core, Failed, Kind, NodeEvent, Progress};
+use super::pure::{Core, Failed, Kind, NodeEvent};
 use super::requests::{Reply, read};
 use super::shared::Shared;
 use super::snapshot::Snapshot;
@@ -278,7 +278,7 @@ impl Driver {
 
     /// Shows what has changed. The first load is shown as a whole.
     fn publish(&mut self) {
-        let is_loaded = self.core.progress() == Progress::Loaded;
+        let is_loaded = self.core.has_loaded();
         if !self.has_loaded && !is_loaded {
             // Those who follow the changes begin with the snapshot.
             self.changes += self.core.take_changes().len() as u64;

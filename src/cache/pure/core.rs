@@ -48,14 +48,6 @@ enum Sweep {
     Done,
 }
 
-/// How far a cache is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cache) enum Progress {
-    Loading,
-    /// Everything has been read since the watch was set.
-    Loaded,
-}
-
 impl Core {
     pub(in crate::cache) fn new(rules: Rules) -> Self {
         Self {
@@ -92,11 +84,9 @@ impl Core {
         std::mem::take(&mut self.changes)
     }
 
-    pub(in crate::cache) fn progress(&self) -> Progress {
-        match self.sweep {
-            Sweep::Done if self.loads == 0 => Progress::Loaded,
-            _ => Progress::Loading,
-        }
+    /// Whether everything has been read since the watch was set.
+    pub(in crate::cache) fn has_loaded(&self) -> bool {
+        self.sweep == Sweep::Done && self.loads == 0
     }
 
     /// Begins a load: the watch is set, so that everything that happens from now on is told.

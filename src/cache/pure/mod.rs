@@ -23,5 +23,5 @@ mod sizes;
 mod tests;
 mod want;
 
-pub(super) use self::core::{Core, Progress};
+pub(super) use self::core::Core;
 pub(super) use self::event::{Failed, Found, Kind, NodeEvent, Op, Rules};
