@@ -28,10 +28,9 @@ pub(super) struct Shared {
 }
 
 /// What those who wait for a snapshot go by.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct News {
     has_loaded: bool,
-    end: Option<Error>,
     /// Whether nothing will come any more, for whatever reason.
     is_over: bool,
 }
@@ -100,7 +99,7 @@ impl Shared {
     ) -> Result<T, Error> {
         let mut news = self.news.subscribe();
         loop {
-            let News { has_loaded, end, is_over } = news.borrow_and_update().clone();
+            let News { has_loaded, is_over } = *news.borrow_and_update();
             // In this order, as they are published the other way round: no state goes with an earlier snapshot.
             let state = self.state();
             let snapshot = self.snapshot();
@@ -108,7 +107,10 @@ impl Shared {
                 return Ok(decided);
             }
             if is_over {
-                return Err(end.unwrap_or(Error::Closed));
+                return Err(match state {
+                    CacheState::Failed(error) => error,
+                    _ => Error::Closed,
+                });
             }
             // The sender is ours.
             let _ = guarded(news.changed()).await;
@@ -136,19 +138,14 @@ impl Shared {
 
     pub(super) fn set_state(&self, state: CacheState) {
         let has_loaded = state == CacheState::Current;
-        let end = match &state {
-            CacheState::Failed(error) => Some(error.clone()),
-            _ => None,
-        };
-        let is_over = end.is_some();
+        let is_over = matches!(state, CacheState::Failed(_));
         if matches!(state, CacheState::Stale { .. }) {
             self.meters.resyncs();
         }
-        tracing::debug!(before = ?self.state(), has_loaded, ?end, "the state of a cache has changed");
+        tracing::debug!(before = ?self.state(), now = ?state, "the state of a cache has changed");
         // All of it is there before anyone is told of a part.
         self.news.send_if_modified(|news| {
             news.has_loaded |= has_loaded;
-            news.end = news.end.take().or(end);
             false
         });
         // Not under the lock: a waker of a user may ask for it.
