@@ -4,7 +4,6 @@
 //! root, unless no clone has them: some hundred pointers, whatever the size of the tree.
 
 use std::cmp::Ordering;
-use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use super::index::Index;
@@ -58,14 +57,7 @@ impl Tree {
     }
 
     fn search(&self, path: &str) -> Option<&Arc<CachedNode>> {
-        let wanted = split(path);
-        let mut page = &self.root;
-        loop {
-            match &**page {
-                Page::Leaf(nodes) => return nodes.get(find(nodes, wanted).ok()?),
-                Page::Inner(pages) => page = pages.get(page_of(pages, wanted))?,
-            }
-        }
+        self.from(split(path)).next().filter(|node| node.path() == path)
     }
 
     /// Returns the node that was at its path.
@@ -250,17 +242,17 @@ impl<'a> Iter<'a> {
     }
 
     /// Goes to the next leaf, or tells that there is none.
-    fn next_leaf(&mut self) -> ControlFlow<()> {
+    fn next_leaf(&mut self) -> Option<()> {
         while let Some(pages) = self.stack.last_mut() {
             match pages.next() {
                 Some(page) => {
                     self.descend(page, ("", ""));
-                    return ControlFlow::Continue(());
+                    return Some(());
                 }
                 None => drop(self.stack.pop()),
             }
         }
-        ControlFlow::Break(())
+        None
     }
 }
 
@@ -272,9 +264,7 @@ impl<'a> Iterator for Iter<'a> {
             if let Some(node) = self.leaf.next() {
                 return Some(node);
             }
-            if self.next_leaf().is_break() {
-                return None;
-            }
+            self.next_leaf()?;
         }
     }
 }
