@@ -114,7 +114,7 @@ impl Cache {
             return Err(crate::Error::Closed);
         }
         let path: Arc<str> = path.into();
-        let shared = Arc::new(Shared::new(options.buffered(), client.labels().cache_meters(&full_path)));
+        let shared = Arc::new(Shared::new(options.buffer, client.labels().cache_meters(&full_path)));
         let dropped = CancellationToken::new();
         let driver = Driver::new(client.for_watches()?, path.clone(), options, shared.clone());
         client.spawn(driver.run(dropped.clone()));

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, EventType};
 
 use super::options::CacheOptions;
-use super::pure::{Core, Failed, Kind, NodeEvent};
+use super::pure::{Core, Failed, Kind, NodeEvent, Rules};
 use super::requests::{Reply, read};
 use super::shared::Shared;
 use super::snapshot::Snapshot;
@@ -73,7 +73,7 @@ impl Drop for Driver {
 
 impl Driver {
     pub(super) fn new(client: Client, root: Arc<str>, options: CacheOptions, shared: Arc<Shared>) -> Self {
-        let core = Core::new(options.rules(root.clone()));
+        let core = Core::new(Rules { root: root.clone(), options: options.clone() });
         let unreadable = Arc::default();
         Self { client, root, options, core, shared, watch: None, unreadable, changes: 0, has_loaded: false }
     }
@@ -186,7 +186,7 @@ impl Driver {
                     break;
                 }
                 let (client, session, decompresses) =
-                    (self.client.clone(), session.clone(), self.options.decompresses());
+                    (self.client.clone(), session.clone(), self.options.decompresses);
                 requests.push_back(Box::pin(async move {
                     // Those of one cache are granted and sent in their order.
                     let _turn = session.turn().await;
@@ -267,7 +267,7 @@ impl Driver {
 
     fn error(&self, failed: Failed) -> Error {
         let path = self.client.in_namespace(&self.root);
-        let (max_nodes, max_bytes) = self.options.limits();
+        let CacheOptions { max_nodes, max_bytes, .. } = self.options;
         match failed {
             Failed::TooManyNodes | Failed::TooManyBytes => {
                 Error::CacheTooLarge { path, max_nodes, max_bytes }

@@ -1,12 +1,10 @@
 //! What a cache holds.
 
-use std::fmt;
 use std::sync::Arc;
 
-use super::pure::Rules;
 use crate::error::{Error, Result};
 
-type Filter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+pub(super) type Filter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 
 /// What a [`Cache`](super::Cache) holds, and how much of it.
 ///
@@ -24,15 +22,23 @@ type Filter = Arc<dyn Fn(&str) -> bool + Send + Sync>;
 #[derive(Clone)]
 #[must_use = "options do nothing until a cache is made with them"]
 pub struct CacheOptions {
-    depth: usize,
-    with_data: bool,
-    decompresses: bool,
-    max_nodes: usize,
-    max_bytes: usize,
-    buffer: usize,
-    filter: Option<Filter>,
-    descend: Option<Filter>,
+    /// How far below the root.
+    pub(super) depth: usize,
+    pub(super) with_data: bool,
+    pub(super) decompresses: bool,
+    pub(super) max_nodes: usize,
+    pub(super) max_bytes: usize,
+    pub(super) buffer: usize,
+    /// Whether a node is held.
+    pub(super) filter: Option<Filter>,
+    /// Whether the children of a node are held.
+    pub(super) descend: Option<Filter>,
 }
+
+debug_by!(CacheOptions, |it|
+    depth: it.depth, with_data: it.with_data, decompresses: it.decompresses, max_nodes: it.max_nodes,
+    max_bytes: it.max_bytes, buffer: it.buffer, has_filter: it.filter.is_some(), has_descend: it.descend.is_some()
+);
 
 /// Deeper than any path.
 const ANY_DEPTH: usize = usize::MAX - 1;
@@ -146,54 +152,10 @@ impl CacheOptions {
             _ => Ok(()),
         }
     }
-
-    pub(super) fn buffered(&self) -> usize {
-        self.buffer
-    }
-
-    pub(super) fn decompresses(&self) -> bool {
-        self.decompresses
-    }
-
-    /// What these mean for a cache at this path.
-    pub(super) fn rules(&self, root: Arc<str>) -> Rules {
-        let boxed = |filter: &Option<Filter>| {
-            filter.clone().map(|filter| Box::new(move |path: &str| filter(path)) as Box<_>)
-        };
-        Rules {
-            root,
-            depth: self.depth,
-            with_data: self.with_data,
-            most_nodes: self.max_nodes,
-            most_bytes: self.max_bytes,
-            filter: boxed(&self.filter),
-            descend: boxed(&self.descend),
-        }
-    }
-
-    /// The limits, for the error of a cache that would exceed them.
-    pub(super) fn limits(&self) -> (usize, usize) {
-        (self.max_nodes, self.max_bytes)
-    }
 }
 
 impl Default for CacheOptions {
     fn default() -> Self {
         Self::tree()
-    }
-}
-
-impl fmt::Debug for CacheOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CacheOptions")
-            .field("depth", &self.depth)
-            .field("with_data", &self.with_data)
-            .field("decompresses", &self.decompresses)
-            .field("max_nodes", &self.max_nodes)
-            .field("max_bytes", &self.max_bytes)
-            .field("buffer", &self.buffer)
-            .field("has_filter", &self.filter.is_some())
-            .field("has_descend", &self.descend.is_some())
-            .finish()
     }
 }

@@ -179,7 +179,7 @@ impl Core {
             // Children first: a node that changes all the time would never have them listed. But another one's would come
             // below this one.
             let (op, size) = if want.node && (want.children.is_none() || may_be_another) {
-                let is_alone = want.is_forbidden || !self.rules.with_data;
+                let is_alone = want.is_forbidden || !self.rules.options.with_data;
                 let size = known.map_or(Size::Unknown, |node| Size::Had(node.data_length()));
                 (if is_alone { Op::Stat(path.clone()) } else { Op::Data(path.clone()) }, size)
             } else {
@@ -447,7 +447,7 @@ impl Core {
                 }
                 (Op::Stat(path), Found::Node(_, stat)) => {
                     // Without data, only a list tells whether a node may be read, unless the stat does.
-                    let is_readable = match self.rules.with_data {
+                    let is_readable = match self.rules.options.with_data {
                         true => !self.wants.get(&path).is_some_and(|want| want.is_forbidden),
                         false => {
                             self.hides_stats || self.nodes.get(&path).is_none_or(|node| node.is_readable())
@@ -456,7 +456,7 @@ impl Core {
                     self.node_read(&path, None, &stat, is_readable)?;
                 }
                 (Op::Children(path), Found::Children(names)) => self.children_read(&path, names)?,
-                (Op::Children(path), Found::Forbidden) if !self.rules.with_data => {
+                (Op::Children(path), Found::Forbidden) if !self.rules.options.with_data => {
                     let _ = self.finish_reading_children(&path);
                     self.listed.remove(&path);
                     self.show_readable(&path, false);
@@ -576,7 +576,7 @@ impl Core {
 
     /// Wants the children of a node to be listed, if they may not be known.
     fn check_children(&mut self, path: &Arc<str>, has_children: bool, is_readable: bool, state: Listed) {
-        if !is_readable && self.rules.with_data {
+        if !is_readable && self.rules.options.with_data {
             // They cannot be listed. Those that are known are read one by one.
             self.listed.remove(path);
             if let Some(want) = self.wants.get_mut(path) {
@@ -664,14 +664,14 @@ impl Core {
     fn ensure_room(&self) -> Result<(), Failed> {
         let is_of_one_time = self.wants.is_empty() && self.has_swept();
         let most = |limit: usize| limit.saturating_mul(if is_of_one_time { 1 } else { 2 });
-        let most_nodes = most(self.rules.most_nodes);
+        let most_nodes = most(self.rules.options.max_nodes);
         // What is under way may have gone since, and is little.
         let is_unknown =
             |(path, want): &(&Arc<str>, &Want)| want.under_way.is_none() && self.nodes.get(path).is_none();
         let unknown = || self.wants.iter().filter(is_unknown).count();
         if self.nodes.len() > most_nodes || self.wants.len() > most_nodes && unknown() > most_nodes {
             Err(Failed::TooManyNodes)
-        } else if self.bytes > most(self.rules.most_bytes) {
+        } else if self.bytes > most(self.rules.options.max_bytes) {
             Err(Failed::TooManyBytes)
         } else {
             Ok(())

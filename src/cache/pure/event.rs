@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use zookeeper_client as zk;
 
+use super::super::options::{CacheOptions, Filter};
 use super::super::tree::split;
 
 /// An event of the persistent watch.
@@ -60,20 +61,10 @@ pub(in crate::cache) enum Failed {
     FilterPanicked,
 }
 
-type Filter = Box<dyn Fn(&str) -> bool + Send + Sync>;
-
 /// What a cache is to hold.
 pub(in crate::cache) struct Rules {
     pub(in crate::cache) root: Arc<str>,
-    /// How far below the root.
-    pub(in crate::cache) depth: usize,
-    pub(in crate::cache) with_data: bool,
-    pub(in crate::cache) most_nodes: usize,
-    pub(in crate::cache) most_bytes: usize,
-    /// Whether a node is held.
-    pub(in crate::cache) filter: Option<Filter>,
-    /// Whether the children of a node are held.
-    pub(in crate::cache) descend: Option<Filter>,
+    pub(in crate::cache) options: CacheOptions,
 }
 
 impl Rules {
@@ -89,7 +80,7 @@ impl Rules {
     }
 
     pub(super) fn is_in_depth(&self, path: &str) -> bool {
-        self.depth_of(path).is_some_and(|depth| depth <= self.depth)
+        self.depth_of(path).is_some_and(|depth| depth <= self.options.depth)
     }
 
     /// Whether a node whose parent is [descended into](Self::descends) is held.
@@ -97,7 +88,7 @@ impl Rules {
     /// # Errors
     /// The filter has panicked.
     pub(super) fn accepts(&self, path: &str) -> Result<bool, Failed> {
-        Ok(self.is_in_depth(path) && (path == &*self.root || ask(self.filter.as_ref(), path)?))
+        Ok(self.is_in_depth(path) && (path == &*self.root || ask(self.options.filter.as_ref(), path)?))
     }
 
     /// Whether the children of a node that is held are held.
@@ -105,7 +96,8 @@ impl Rules {
     /// # Errors
     /// The filter has panicked.
     pub(super) fn descends(&self, path: &str) -> Result<bool, Failed> {
-        Ok(self.depth_of(path).is_some_and(|depth| depth < self.depth) && ask(self.descend.as_ref(), path)?)
+        Ok(self.depth_of(path).is_some_and(|depth| depth < self.options.depth)
+            && ask(self.options.descend.as_ref(), path)?)
     }
 
     /// The parent, unless this is the root.

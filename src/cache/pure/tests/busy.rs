@@ -121,7 +121,7 @@ fn a_node_that_comes_and_goes_all_the_time_does_not_keep_a_cache_from_loading() 
 fn more_changes_than_reads_do_not_keep_a_cache_from_loading() {
     const NODES: usize = 100;
     let mut world = World::new(9, true, true);
-    world.core = Core::new(Rules { most_nodes: 1000, ..rules(9, true) });
+    world.core = Core::new(limited(9, true, 1000, 10_000));
     let busy: Vec<_> = (0..NODES).map(|at| format!("/r/{at}")).collect();
     for path in ["/r", "/r/quiet"].into_iter().chain(busy.iter().map(String::as_str)) {
         world.write(path, 1);

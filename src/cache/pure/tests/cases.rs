@@ -174,7 +174,7 @@ fn an_event_that_was_read_already_costs_no_read() {
 fn there_is_an_end_to_what_is_held() {
     let most = |most_nodes, most_bytes| {
         let mut world = World::new(9, true, true);
-        world.core = Core::new(Rules { most_nodes, most_bytes, ..rules(9, true) });
+        world.core = Core::new(limited(9, true, most_nodes, most_bytes));
         for path in ["/r", "/r/a", "/r/b", "/r/a/c"] {
             world.write(path, 4);
         }
@@ -200,7 +200,7 @@ fn full(writes: impl IntoIterator<Item = (String, u8)>) -> World {
         world.write(&path, what);
     }
     let (most_nodes, most_bytes) = world.held(9);
-    world.core = Core::new(Rules { most_nodes, most_bytes, ..rules(9, true) });
+    world.core = Core::new(limited(9, true, most_nodes, most_bytes));
     world.settle();
     world
 }
@@ -235,7 +235,7 @@ fn nodes_that_come_while_others_go_are_within_the_limits() {
 fn nodes_that_were_gone_before_they_were_read_are_within_the_limits() {
     let path = |round: usize, at: usize| format!("/r/{round}-{at}");
     let mut world = World::new(9, true, true);
-    world.core = Core::new(Rules { most_nodes: 11, ..rules(9, true) });
+    world.core = Core::new(limited(9, true, 11, 10_000));
     world.write("/r", 1);
     for round in 0..5 {
         for at in 0..10 {

@@ -9,6 +9,7 @@ use zookeeper_client as zk;
 
 use super::super::change::Change;
 use super::super::node::CachedNode;
+use super::super::options::CacheOptions;
 use super::*;
 
 mod busy;
@@ -76,15 +77,13 @@ const PATHS: [&str; 9] =
 const AT_ONCE: usize = 3;
 
 fn rules(depth: usize, with_data: bool) -> Rules {
-    Rules {
-        root: "/r".into(),
-        depth,
-        with_data,
-        most_nodes: 100,
-        most_bytes: 10_000,
-        filter: Some(Box::new(|path| !path.ends_with("/skip"))),
-        descend: None,
-    }
+    limited(depth, with_data, 100, 10_000)
+}
+
+fn limited(depth: usize, with_data: bool, max_nodes: usize, max_bytes: usize) -> Rules {
+    let options = CacheOptions::tree().depth(depth).max_nodes(max_nodes).max_bytes(max_bytes);
+    let options = options.filter(|path| !path.ends_with("/skip"));
+    Rules { root: "/r".into(), options: CacheOptions { with_data, ..options } }
 }
 
 impl World {
@@ -422,7 +421,7 @@ proptest! {
     ) {
         let (most_nodes, most_bytes) = most_held(&steps, depth);
         // It never fails, as the servers never have more.
-        let core = Core::new(Rules { most_nodes, most_bytes, ..rules(depth, with_data) });
+        let core = Core::new(limited(depth, with_data, most_nodes, most_bytes));
         let mut world = World { hides_stats, core, ..World::new(depth, with_data, tells_zxids) };
         for step in &steps {
             world.step(step);
