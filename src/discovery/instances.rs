@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::de::DeserializeOwned;
 
 use super::instance::ServiceInstance;
-use super::plain::{Unfit, plain};
+use super::plain::plain;
 use super::wire;
 use crate::client::Room;
 use crate::error::{Error, Result};
@@ -76,7 +76,7 @@ pub(super) fn instance<T: DeserializeOwned>(
 ) -> Result<ServiceInstance<T>> {
     let service = path.rsplit('/').next().unwrap_or_default();
     let read = |data| {
-        let data = plain(data, room).map_err(Unfit::reason)?;
+        let data = plain(data, room)?;
         // The error may quote the data.
         wire::read(&data, service, id)
             .map_err(|error| error.to_string().chars().take(LONGEST_REASON).collect())
