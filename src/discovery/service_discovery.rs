@@ -109,10 +109,9 @@ impl<T> ServiceDiscovery<T> {
     /// Cancel safe: this only reads.
     pub async fn names(&self) -> Result<Vec<String>> {
         let base = if self.base.is_empty() { "/" } else { &self.base };
-        let path = self.client.full_path_or_root(base)?;
-        let names = self.client.request("list the services at", &path, |session| {
-            let path = path.clone();
-            async move { session.synced(&path, list(&session, &path)).await }
+        let path = &self.client.full_path_or_root(base)?;
+        let names = self.client.request("list the services at", path, |session| async move {
+            session.synced(path, list(&session, path)).await
         });
         let mut names = self.client.unless_closed(names).await?;
         names.sort_unstable();
@@ -163,15 +162,14 @@ impl<T: Serialize + DeserializeOwned> ServiceDiscovery<T> {
     /// # Cancel safety
     /// Cancel safe: this only reads.
     pub async fn instances(&self, service: &str) -> Result<Instances<T>> {
-        let path = self.client.full_path(&self.path_of(service)?)?;
-        let read = self.client.request("read the instances at", &path, |session| {
-            let path = path.clone();
-            async move { read_all(&session, &path).await }
-        });
+        let path = &self.client.full_path(&self.path_of(service)?)?;
+        let read = self
+            .client
+            .request("read the instances at", path, |session| async move { read_all(&session, path).await });
         let nodes = self.client.unless_closed(read).await?;
         let mut room = Room::default();
         let instance = |(id, data): &(String, NodeData)| {
-            instances::instance(&path, id, data.as_deref(), &mut room).map(Arc::new)
+            instances::instance(path, id, data.as_deref(), &mut room).map(Arc::new)
         };
         Ok(nodes.iter().map(instance).collect())
     }
@@ -187,10 +185,9 @@ impl<T: Serialize + DeserializeOwned> ServiceDiscovery<T> {
     /// Cancel safe: this only reads.
     pub async fn instance(&self, service: &str, id: &str) -> Result<Option<ServiceInstance<T>>> {
         let service = self.path_of(service)?;
-        let path = self.client.full_path(&self.child(&service, "instance id", id)?)?;
-        let read = self.client.request("read the instance at", &path, |session| {
-            let path = path.clone();
-            async move { session.synced(&path, data(&session, &path)).await }
+        let path = &self.client.full_path(&self.child(&service, "instance id", id)?)?;
+        let read = self.client.request("read the instance at", path, |session| async move {
+            session.synced(path, data(&session, path)).await
         });
         let Some(data) = self.client.unless_closed(read).await? else { return Ok(None) };
         let service = self.client.full_path(&service)?;
