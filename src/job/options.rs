@@ -20,7 +20,7 @@ use crate::testing::ManualClock;
 ///     .at_least_for(Duration::from_secs(30))
 ///     .leader(LeaderOptions::new().id("reports-7").grace(Duration::from_secs(60)));
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Default)]
 #[must_use = "options do nothing until a job is started with them"]
 pub struct JobOptions {
     pub(super) missed: MissedRuns,
@@ -78,14 +78,7 @@ impl JobOptions {
     /// runs, a [tolerance](Self::clock_tolerance) for clocks that depends on the schedule, and the default
     /// [`LeaderOptions`].
     pub fn new() -> Self {
-        Self {
-            missed: MissedRuns::default(),
-            unfinished: UnfinishedRun::default(),
-            at_least_for: Duration::ZERO,
-            clock_tolerance: None,
-            leader: LeaderOptions::new(),
-            clock: Clock::default(),
-        }
+        Self::default()
     }
 
     /// Sets what to do about runs that became due while no leader waited for them.
@@ -154,12 +147,6 @@ impl JobOptions {
     pub fn clock(mut self, clock: &ManualClock) -> Self {
         self.clock = Clock::Manual(clock.clone());
         self
-    }
-}
-
-impl Default for JobOptions {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
