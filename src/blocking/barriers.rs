@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
+
 use super::client::Client;
 use super::wait::wait;
 use crate::error::{LossReason, Result};
@@ -161,7 +163,7 @@ impl Entered {
     /// # Errors
     /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn lost(&self) -> Result<LossReason> {
-        wait(async { Ok(self.inner.lost().await) })
+        wait(self.inner.lost().map(Ok))
     }
 
     /// Returns how this member was lost; `None` while it is in the barrier. Does not block.

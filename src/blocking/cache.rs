@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::FutureExt;
+
 use super::client::Client;
 use super::wait::{wait, wait_within};
 use crate::cache::{CacheEvent, CacheOptions, CacheState, Snapshot};
@@ -112,7 +114,7 @@ impl Changes {
     /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     #[expect(clippy::should_implement_trait, reason = "an iterator could not fail")]
     pub fn next(&mut self) -> Result<Option<CacheEvent>> {
-        wait(async { Ok(self.inner.next().await) })
+        wait(self.inner.next().map(Ok))
     }
 
     /// Like [`next`](Self::next), for at most `within`. Returns `None` also if there was no event within that time.
@@ -120,7 +122,7 @@ impl Changes {
     /// # Errors
     /// Same as [`next`](Self::next).
     pub fn next_within(&mut self, within: Duration) -> Result<Option<CacheEvent>> {
-        Ok(wait_within(within, async { Ok(self.inner.next().await) })?.flatten())
+        Ok(wait_within(within, self.inner.next().map(Ok))?.flatten())
     }
 
     /// Returns the next event if there is one at the moment. Does not block.

@@ -1,5 +1,7 @@
 //! The client, for threads.
 
+use futures_util::FutureExt;
+
 use super::wait::wait;
 use crate::ConnectionState;
 use crate::client::{ClientBuilder, ClientHealth};
@@ -90,10 +92,7 @@ impl Client {
     /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     ///   The client is then not closed.
     pub fn close(&self) -> Result<()> {
-        wait(async {
-            self.inner.close().await;
-            Ok(())
-        })
+        wait(self.inner.close().map(Ok))
     }
 
     /// Returns whether [`close`](Self::close) was called.

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
+
 use super::transaction::Transaction;
 use super::wait::{wait, wait_within};
 use crate::error::Result;
@@ -48,10 +50,7 @@ impl Leadership {
     /// # Errors
     /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn resign_requested(&self) -> Result<()> {
-        wait(async {
-            self.inner.resign_requested().await;
-            Ok(())
-        })
+        wait(self.inner.resign_requested().map(Ok))
     }
 
     /// Blocks the thread until the leader is to resign or the term has ended, for at most `within`. Returns
@@ -74,11 +73,7 @@ impl Leadership {
     /// # Errors
     /// Same as [`resign_requested`](Self::resign_requested).
     pub fn resign_requested_within(&self, within: Duration) -> Result<bool> {
-        let requested = wait_within(within, async {
-            self.inner.resign_requested().await;
-            Ok(())
-        })?;
-        Ok(requested.is_some())
+        Ok(wait_within(within, self.inner.resign_requested().map(Ok))?.is_some())
     }
 
     /// Gives the leadership up, blocking the thread until the work under it has ended and the node is gone. Do not

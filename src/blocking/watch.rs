@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt;
+
 use super::wait::{wait, wait_within};
 use crate::error::Result;
 use crate::watch::Watch;
@@ -22,7 +24,7 @@ impl<T: Clone> Watch<T> {
     /// # Errors
     /// - [`Error::WithinRuntime`](crate::Error::WithinRuntime): called on a thread that is running async tasks.
     pub fn blocking_changed(&mut self) -> Result<Option<T>> {
-        wait(async { Ok(self.changed().await) })
+        wait(self.changed().map(Ok))
     }
 
     /// Like [`blocking_changed`](Self::blocking_changed), for at most `within`. Returns `None` also if the value has not
@@ -31,7 +33,6 @@ impl<T: Clone> Watch<T> {
     /// # Errors
     /// Same as [`blocking_changed`](Self::blocking_changed).
     pub fn blocking_changed_within(&mut self, within: Duration) -> Result<Option<T>> {
-        let changed = wait_within(within, async { Ok(self.changed().await) })?;
-        Ok(changed.flatten())
+        Ok(wait_within(within, self.changed().map(Ok))?.flatten())
     }
 }
