@@ -8,15 +8,9 @@ mod off;
 mod on;
 
 #[cfg(not(feature = "metrics"))]
-pub(crate) use self::off::{
-    CacheMeters, Connections, HoldMeter, JobMeter, Labels, LockMeters, NodeMeter, Requests, ValidityMeter,
-    ValueMeters, WaitMeter,
-};
+pub(crate) use self::off::*;
 #[cfg(feature = "metrics")]
-pub(crate) use self::on::{
-    CacheMeters, Connections, HoldMeter, JobMeter, Labels, LockMeters, NodeMeter, Requests, ValidityMeter,
-    ValueMeters, WaitMeter,
-};
+pub(crate) use self::on::*;
 
 /// How a wait for a lock ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -50,11 +50,11 @@ pub(crate) struct Labels {
 }
 
 /// The meters of one lock object. They are gone with it: a lock for each order must not leave memory behind.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct LockMeters(Arc<Meters>);
 
+#[derive(Debug)]
 struct Meters {
-    label: Arc<str>,
     granted: Histogram,
     unavailable: Histogram,
     failed: Histogram,
@@ -70,6 +70,7 @@ struct Meters {
 }
 
 /// What is measured of an election besides. Each hold is a term.
+#[derive(Debug)]
 struct Election {
     leaders: Gauge,
     elections: Counter,
@@ -103,8 +104,8 @@ pub(crate) struct Connections {
 }
 
 /// The meters of one cache.
+#[derive(Debug)]
 pub(crate) struct CacheMeters {
-    label: String,
     nodes: Gauge,
     resyncs: Counter,
     /// How many nodes this cache has in the gauge, which counts those of all caches of the path.
@@ -124,7 +125,7 @@ pub(crate) struct JobMeter {
 }
 
 /// Counts the writes of one shared value or number.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct ValueMeters {
     written: Counter,
     conflicts: Counter,
@@ -151,13 +152,11 @@ impl Labels {
 
     /// Returns the meters of a cache at this full path.
     pub(crate) fn cache_meters(&self, path: &str) -> CacheMeters {
-        let label = self.label_of(path);
-        let labels = || [("path", label.clone())];
+        let labels = [("path", self.label_of(path))];
         CacheMeters {
-            nodes: gauge!(CACHED, &labels()),
-            resyncs: counter!(RESYNCS, &labels()),
+            nodes: gauge!(CACHED, &labels),
+            resyncs: counter!(RESYNCS, &labels),
             held: AtomicUsize::new(0),
-            label,
         }
     }
 
@@ -196,7 +195,7 @@ impl fmt::Debug for Labels {
 
 impl Meters {
     fn new(label: Arc<str>, recipe: &'static str, is_election: bool) -> Self {
-        let lock = SharedString::from_shared(Arc::clone(&label));
+        let lock = SharedString::from_shared(label);
         let labels = || vec![Label::new("lock", lock.clone()), Label::from_static_parts("recipe", recipe)];
         let and = |name: &'static str, value: &'static str| {
             let mut labels = labels();
@@ -219,7 +218,6 @@ impl Meters {
                 leaders: gauge!(LEADERS, labels()),
                 elections: counter!(ELECTIONS, labels()),
             }),
-            label,
         }
     }
 }
@@ -246,12 +244,6 @@ impl LockMeters {
             election.elections.increment(1);
         }
         HoldMeter { lock: self.clone(), since: Instant::now(), is_lost: false }
-    }
-}
-
-impl fmt::Debug for LockMeters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("LockMeters").field(&self.0.label).finish()
     }
 }
 
@@ -374,12 +366,6 @@ impl Drop for CacheMeters {
     }
 }
 
-impl fmt::Debug for CacheMeters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("CacheMeters").field(&self.label).finish()
-    }
-}
-
 impl NodeMeter {
     /// The node is in this state now.
     pub(crate) fn is(&mut self, state: &'static str) {
@@ -417,12 +403,6 @@ impl ValueMeters {
     /// Records one that was refused, since another client has written first.
     pub(crate) fn conflict(&self) {
         self.conflicts.increment(1);
-    }
-}
-
-impl fmt::Debug for ValueMeters {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ValueMeters")
     }
 }
 
