@@ -67,12 +67,9 @@ impl Keeper {
                     }
                 },
             };
-            let source = match self.try_to_remove(&session, &path).await {
-                Ok(()) => {
-                    self.sweep_late(session, path);
-                    return Ok(());
-                }
-                Err(source) => source,
+            let Err(source) = self.try_to_remove(&session, &path).await else {
+                self.sweep_late(session, path);
+                return Ok(());
             };
             let failure = Failure::of(&source);
             let error = Error::ZooKeeper { operation: "delete", path: path.to_string(), source };
