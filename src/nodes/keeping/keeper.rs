@@ -49,7 +49,6 @@ pub(in crate::nodes) struct Keeper {
     pub(super) publisher: Publisher,
     pub(super) sessions: Arc<OwnSessions>,
     pub(super) closing: CancellationToken,
-    claim: Option<Claim>,
     /// The session to which the rest refers.
     pub(super) session: Option<Arc<Session>>,
     pub(super) known: Option<Known>,
@@ -124,7 +123,6 @@ impl Keeper {
             publisher: Publisher::new(client, path),
             sessions: client.extension(),
             closing,
-            claim,
             session: None,
             known: None,
             last: None,
@@ -144,15 +142,14 @@ impl Keeper {
         // The end of a session takes an ephemeral node along. One that belongs to no session is deleted before that.
         let stay = (lifetime == Lifetime::Value).then(|| client.stay(Duration::ZERO));
         client.spawn(async move {
-            keeper.run().await;
+            keeper.run(claim).await;
             drop(stay);
         });
         Ok(kept)
     }
 
-    async fn run(mut self) {
+    async fn run(mut self, claim: Option<Claim>) {
         let over = self.client.closing();
-        let claim = self.claim.take();
         let turn = OptionFuture::from(claim.as_ref().map(Claim::turn));
         let Some(_turn) = over.run_until_cancelled(turn).await else {
             return self.publisher.ended(Err(Error::Closed));
