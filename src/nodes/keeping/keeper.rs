@@ -16,14 +16,13 @@ use super::super::state::NodeState;
 use super::decision::{self, IsSame, Known, Lifetime, Sight, Step};
 use super::doubt::Doubt;
 use super::paths::Claim;
-use super::progress::{Progress, Publisher, Wanted};
+use super::progress::{Kept, Publisher, Wanted};
 use super::repairs;
 use super::requests::{Found, Trouble};
 use super::sessions::OwnSessions;
 use super::touch::Touch;
 use crate::client::{Client, EphemeralNode, Failures, PAUSE, Session, Watcher, parent};
 use crate::error::{Error, Result, report};
-use crate::watch::Watched;
 
 /// How often a node is looked at while nothing is done about it.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -73,13 +72,6 @@ pub(in crate::nodes) struct Keeper {
     /// The node that is known to be readable. The servers may tell nothing of one that is not.
     pub(super) readable: Option<i64>,
     is_to_be_read: bool,
-}
-
-/// What the handle has of a keeper.
-#[derive(Debug)]
-pub(in crate::nodes) struct Kept {
-    pub(in crate::nodes) progress: watch::Receiver<Progress>,
-    pub(in crate::nodes) watched: Watched<NodeState>,
 }
 
 /// Why the node is left to itself.
@@ -137,8 +129,7 @@ impl Keeper {
             readable: None,
             is_to_be_read: false,
         };
-        let kept =
-            Kept { progress: keeper.publisher.progress(), watched: keeper.publisher.watched().clone() };
+        let kept = keeper.publisher.kept();
         // The end of a session takes an ephemeral node along. One that belongs to no session is deleted before that.
         let stay = (lifetime == Lifetime::Value).then(|| client.stay(Duration::ZERO));
         client.spawn(async move {

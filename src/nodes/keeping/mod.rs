@@ -12,7 +12,7 @@ mod sessions;
 mod touch;
 
 pub(crate) use self::decision::IsSame;
-pub(super) use self::keeper::{Keeper, Kept};
-pub(super) use self::progress::{Progress, Wanted};
+pub(super) use self::keeper::Keeper;
+pub(super) use self::progress::{Kept, Progress, Wanted};
 pub(super) use self::sessions::OwnSessions;
 pub(super) use self::touch::Touch;

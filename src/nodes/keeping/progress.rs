@@ -30,6 +30,13 @@ pub(in crate::nodes) struct Progress {
     pub(in crate::nodes) ended: Option<Result<()>>,
 }
 
+/// What the handle has of a keeper.
+#[derive(Debug)]
+pub(in crate::nodes) struct Kept {
+    pub(in crate::nodes) progress: watch::Receiver<Progress>,
+    pub(in crate::nodes) watched: Watched<NodeState>,
+}
+
 /// Publishes the progress. When it is dropped, the state is [`NodeState::Closed`].
 #[derive(Debug)]
 pub(super) struct Publisher {
@@ -49,12 +56,8 @@ impl Publisher {
         Self { progress: watch::Sender::new(progress), watched, meter: Mutex::new(meter) }
     }
 
-    pub(super) fn progress(&self) -> watch::Receiver<Progress> {
-        self.progress.subscribe()
-    }
-
-    pub(super) fn watched(&self) -> &Watched<NodeState> {
-        &self.watched
+    pub(super) fn kept(&self) -> Kept {
+        Kept { progress: self.progress.subscribe(), watched: self.watched.clone() }
     }
 
     pub(super) fn is_present(&self) -> bool {
