@@ -116,11 +116,8 @@ impl LeaderObserver {
         let internals = self.internals.clone();
         let client = internals.client().clone();
         client.spawn(async move {
-            tokio::select! {
-                () = observe(&internals, &watched) => {}
-                () = watched.unwatched() => {}
-                () = internals.client().closing().cancelled_owned() => {}
-            }
+            let over = internals.client().closing();
+            watched.while_watched(over, observe(&internals, &watched)).await;
             show(&watched, Observation::Unknown(Some(Error::Closed)));
         });
         watch

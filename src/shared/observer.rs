@@ -29,11 +29,7 @@ where
     let observer = Observer { node: node.detached(), parse, watched };
     node.client().spawn(async move {
         let closing = observer.node.client().closing();
-        tokio::select! {
-            () = observer.observe() => {}
-            () = observer.watched.unwatched() => {}
-            () = closing.cancelled() => {}
-        }
+        observer.watched.while_watched(closing, observer.observe()).await;
         // What it has shown last is not current any more.
         observer.loses_touch();
     });

@@ -194,12 +194,7 @@ impl Group {
         let receiver = watched.watch();
         let (client, path) = (self.client.detached(), self.path.clone());
         self.client.spawn(async move {
-            let over = client.closing();
-            tokio::select! {
-                () = observer::observe(&client, &path, &watched) => {}
-                () = watched.unwatched() => {}
-                () = over.cancelled() => {}
-            }
+            watched.while_watched(client.closing(), observer::observe(&client, &path, &watched)).await;
             // What it has shown last is not current any more.
             watched.show(watched.get().stale());
         });
