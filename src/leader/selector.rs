@@ -336,12 +336,13 @@ pub(super) enum Undone {
 }
 
 impl Undone {
-    /// Converts the error with which the run of the work ended.
-    pub(super) fn of_run(error: &Error) -> Self {
-        match error {
-            Error::LockLost { reason, .. } => Self::Stopped(*reason),
+    /// Returns what became of work that was run under a leadership.
+    pub(super) fn of(run: Result<Result<(), WorkError>>) -> Result<(), Self> {
+        match run {
+            Ok(done) => done.map_err(Self::Failed),
+            Err(Error::LockLost { reason, .. }) => Err(Self::Stopped(reason)),
             // There is no other error.
-            _ => Self::Stopped(LossReason::Closed),
+            Err(_) => Err(Self::Stopped(LossReason::Closed)),
         }
     }
 
@@ -367,8 +368,5 @@ async fn lead(leadership: Leadership, work: Weak<Doing>) -> Result<(), Undone> {
             None => Ok(()),
         }
     };
-    match leadership.run(working).await {
-        Ok(done) => done.map_err(Undone::Failed),
-        Err(error) => Err(Undone::of_run(&error)),
-    }
+    Undone::of(leadership.run(working).await)
 }

@@ -65,8 +65,7 @@ where
         leadership.run_blocking(|| work(leadership.clone()))
     };
     match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(Ok(done)) => done.map_err(Undone::Failed),
-        Ok(Err(error)) => Err(Undone::of_run(&error)),
+        Ok(run) => Undone::of(run),
         Err(panic) => Err(Undone::Failed(WorkError::of_panic(panic))),
     }
 }
