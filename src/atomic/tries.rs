@@ -7,7 +7,7 @@ use tokio::time::{Instant, timeout};
 
 use super::options::Settings;
 use super::promotion::{Place, Promotion};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::lock::LockGuard;
 use crate::shared::Contention;
 
@@ -39,7 +39,7 @@ impl<'a> Tries<'a> {
     /// To be called after a conflict. Returns when it is time to try again.
     ///
     /// # Errors
-    /// - [`Error::Contended`] when the time is over.
+    /// - [`Error::Contended`](crate::Error::Contended) when the time is over.
     /// - Those of an acquire.
     pub(super) async fn conflict(&mut self, operation: &'static str, path: &str) -> Result<()> {
         self.contention.conflict(operation, path).await?;
@@ -82,16 +82,11 @@ impl<'a> Tries<'a> {
     /// Waits for the lock, and goes on holding it.
     ///
     /// # Errors
-    /// - [`Error::Contended`] when the time is over.
+    /// - [`Error::Contended`](crate::Error::Contended) when the time is over.
     /// - Those of an acquire.
     pub(super) async fn promote(&mut self, place: Place, operation: &'static str, path: &str) -> Result<()> {
-        match timeout(self.contention.left(), place).await {
-            Ok(held) => self.promoted = Some(held?),
-            Err(_) => {
-                let waited = self.contention.waited();
-                return Err(Error::Contended { operation, path: path.to_owned(), waited });
-            }
-        }
+        let held = timeout(self.contention.left(), place).await;
+        self.promoted = Some(held.map_err(|_| self.contention.over(operation, path))??);
         Ok(())
     }
 }

@@ -29,14 +29,9 @@ impl Contention {
         (self.since, self.limit)
     }
 
-    /// Returns how much time has passed.
-    pub(crate) fn waited(&self) -> Duration {
-        self.since.elapsed()
-    }
-
     /// Returns how much time is left.
     pub(crate) fn left(&self) -> Duration {
-        self.limit.saturating_sub(self.waited())
+        self.limit.saturating_sub(self.since.elapsed())
     }
 
     /// Returns how many conflicts there were.
@@ -49,11 +44,12 @@ impl Contention {
     /// # Errors
     /// [`Error::Contended`] if the time is over.
     pub(crate) fn check(&self, operation: &'static str, path: &str) -> Result<()> {
-        let waited = self.waited();
-        if waited >= self.limit {
-            return Err(Error::Contended { operation, path: path.to_owned(), waited });
-        }
-        Ok(())
+        if self.left().is_zero() { Err(self.over(operation, path)) } else { Ok(()) }
+    }
+
+    /// Returns the error of a call whose time is over.
+    pub(crate) fn over(&self, operation: &'static str, path: &str) -> Error {
+        Error::Contended { operation, path: path.to_owned(), waited: self.since.elapsed() }
     }
 
     /// Counts a conflict, for which there was a pause already.
