@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use futures_util::future::join;
-use zookeeper_client::{self as zk, CreateMode, MultiWriteError, MultiWriteResult};
+use zookeeper_client::{self as zk, CreateMode, MultiWriteResult};
 
 use super::settle::{Settled, settle};
 use super::version::{Version, Versioned};
@@ -330,14 +330,11 @@ impl ValueNode {
                 let path = &*self.path;
                 let writes =
                     [Write::SetData { path, data, version: None }, Write::Check { path, version: Some(0) }];
-                match session.commit(&writes).await {
-                    Ok(results) => match results.into_iter().next() {
-                        Some(MultiWriteResult::SetData { stat }) => Ok(stat),
-                        _ => Err(zk::Error::RuntimeInconsistent),
-                    },
-                    Err(MultiWriteError::OperationFailed { source, .. }) => Err(source),
-                    Err(MultiWriteError::RequestFailed { source }) => Err(source),
-                }
+                let results = session.commit(&writes).await.map_err(zk::Error::from);
+                results.and_then(|results| match results.into_iter().next() {
+                    Some(MultiWriteResult::SetData { stat }) => Ok(stat),
+                    _ => Err(zk::Error::RuntimeInconsistent),
+                })
             }
             number => session.set_data(&self.path, data, number).await,
         })
