@@ -35,28 +35,23 @@ pub(super) async fn read(client: Client, session: Arc<Session>, ops: Vec<Op>, de
 
 async fn find(client: &Client, session: &Session, ops: &[Op]) -> Result<Vec<Found>, zk::Error> {
     let paths = ops.iter().map(|op| client.in_namespace(op.path())).collect::<Vec<_>>();
-    match (ops, &paths[..]) {
-        ([Op::Stat(_)], [path]) => match session.stat(path).await {
-            Ok(stat) => Ok(vec![stat.map_or(Found::Nothing, |stat| Found::Node(None, stat))]),
-            Err(error) => absent(error).map(|found| vec![found]),
-        },
-        ([Op::Data(_)], [path]) => match session.data(path).await {
-            Ok((data, stat)) => Ok(vec![Found::Node(Some(data), stat)]),
-            Err(error) => absent(error).map(|found| vec![found]),
-        },
-        ([Op::Children(_)], [path]) => match session.list(path).await {
-            Ok(names) => Ok(vec![Found::Children(names)]),
-            Err(error) => absent(error).map(|found| vec![found]),
-        },
+    let found = match (ops, &paths[..]) {
+        ([Op::Stat(_)], [path]) => {
+            let stat = session.stat(path).await;
+            stat.map(|stat| stat.map_or(Found::Nothing, |stat| Found::Node(None, stat)))
+        }
+        ([Op::Data(_)], [path]) => session.data(path).await.map(|(data, stat)| Found::Node(Some(data), stat)),
+        ([Op::Children(_)], [path]) => session.list(path).await.map(Found::Children),
         _ => {
             let reads = ops.iter().zip(&paths).map(|(op, path)| match op {
                 Op::Children(_) => Read::Children(path),
                 Op::Data(_) | Op::Stat(_) => Read::Data(path),
             });
             let reads = reads.collect::<Vec<_>>();
-            session.read_many(&reads).await?.into_iter().map(found).collect()
+            return session.read_many(&reads).await?.into_iter().map(self::found).collect();
         }
-    }
+    };
+    Ok(vec![found.or_else(absent)?])
 }
 
 fn found(read: MultiReadResult) -> Result<Found, zk::Error> {
