@@ -40,6 +40,9 @@ const REASONS: [(LossReason, &str); 5] = [
     (LossReason::Closed, "closed"),
 ];
 
+/// In the order of their declaration.
+const OUTCOMES: [Outcome; 4] = [Outcome::Granted, Outcome::Unavailable, Outcome::Failed, Outcome::Cancelled];
+
 type LabelOf = Arc<dyn Fn(&str) -> String + Send + Sync>;
 
 /// How locks are named in metrics.
@@ -55,10 +58,8 @@ pub(crate) struct LockMeters(Arc<Meters>);
 
 #[derive(Debug)]
 struct Meters {
-    granted: Histogram,
-    unavailable: Histogram,
-    failed: Histogram,
-    cancelled: Histogram,
+    /// In the order of the outcomes.
+    waits: [Histogram; OUTCOMES.len()],
     released: Histogram,
     lost: Histogram,
     waiters: Gauge,
@@ -204,10 +205,7 @@ impl Meters {
         };
         let timed = |name: &'static str, outcome| histogram!(name, and("outcome", outcome));
         Self {
-            granted: timed(WAIT, "granted"),
-            unavailable: timed(WAIT, "unavailable"),
-            failed: timed(WAIT, "failed"),
-            cancelled: timed(WAIT, "cancelled"),
+            waits: OUTCOMES.map(|outcome| timed(WAIT, outcome.name())),
             released: timed(HOLD, "released"),
             lost: timed(HOLD, "lost"),
             waiters: gauge!(WAITERS, labels()),
@@ -232,7 +230,7 @@ impl LockMeters {
 
     /// Records an acquire that did not have to wait for the servers.
     pub(crate) fn granted_at_once(&self) {
-        self.0.granted.record(0.0);
+        self.0.waits[Outcome::Granted as usize].record(0.0);
     }
 
     /// Begins a hold.
@@ -264,13 +262,7 @@ impl Drop for WaitMeter {
         let waited = self.since.elapsed();
         for LockMeters(lock) in &self.locks {
             lock.waiters.decrement(1);
-            let waits = match self.outcome {
-                Outcome::Granted => &lock.granted,
-                Outcome::Unavailable => &lock.unavailable,
-                Outcome::Failed => &lock.failed,
-                Outcome::Cancelled => &lock.cancelled,
-            };
-            waits.record(waited);
+            lock.waits[self.outcome as usize].record(waited);
             if self.is_behind_others && self.outcome == Outcome::Granted {
                 lock.hand_overs.increment(1);
             }
