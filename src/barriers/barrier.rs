@@ -134,7 +134,7 @@ impl Barrier {
     /// # Cancel safety
     /// Cancel safe: no watch is left behind.
     pub async fn wait(&self) -> Result<()> {
-        self.client.unless_closed(self.opened()).await
+        self.client.unless_closed(self.opened(|_| {})).await
     }
 
     /// Waits as [`wait`](Self::wait) does, for up to `within`. Returns whether the way is open; false if it is known to
@@ -155,7 +155,7 @@ impl Barrier {
         }
         let mut is_known = false;
         let waiting = Box::pin(async {
-            let opened = self.opened_with(|is_known_now| is_known = is_known_now);
+            let opened = self.opened(|is_known_now| is_known = is_known_now);
             timeout(within, self.client.unless_closed(opened)).await
         });
         match self.client.at_home(waiting).await {
@@ -170,12 +170,8 @@ impl Barrier {
         &self.path
     }
 
-    async fn opened(&self) -> Result<()> {
-        self.opened_with(|_| {}).await
-    }
-
     /// Waits until the way is open, and shows whether it is known to be closed at the moment.
-    async fn opened_with(&self, mut is_known: impl FnMut(bool)) -> Result<()> {
+    async fn opened(&self, mut is_known: impl FnMut(bool)) -> Result<()> {
         let mut waiting = Waiting::default();
         let mut failures = Failures::default();
         loop {
