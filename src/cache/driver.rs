@@ -58,12 +58,6 @@ enum End {
     Failed(Error),
 }
 
-impl From<Error> for End {
-    fn from(error: Error) -> Self {
-        Self::Failed(error)
-    }
-}
-
 impl Drop for Driver {
     /// The runtime of the client may be shut down at any time, and takes this along.
     fn drop(&mut self) {
@@ -243,7 +237,7 @@ impl Driver {
             }
             for reply in replies {
                 match reply {
-                    Reply::Read(found) => self.core.apply(found).map_err(|failed| self.error(failed))?,
+                    Reply::Read(found) => self.core.apply(found).map_err(|failed| self.failed(failed))?,
                     Reply::Refused(ops, _) if ops.len() > 1 => self.core.refused(&ops),
                     Reply::Refused(_, error) => return Err(self.ended_by(error)),
                     Reply::Lost => return Err(End::Disconnected),
@@ -253,7 +247,7 @@ impl Driver {
         }
     }
 
-    fn take(&mut self, event: &zk::WatchedEvent) -> Result<(), Error> {
+    fn take(&mut self, event: &zk::WatchedEvent) -> Result<(), End> {
         let kind = match event.event_type {
             EventType::NodeCreated => Kind::Created,
             EventType::NodeDeleted => Kind::Deleted,
@@ -262,18 +256,18 @@ impl Driver {
         };
         let Some(path) = self.client.path_in_namespace(&event.path) else { return Ok(()) };
         let zxid = (event.zxid > 0).then_some(event.zxid);
-        self.core.event(NodeEvent { kind, path, zxid }).map_err(|failed| self.error(failed))
+        self.core.event(NodeEvent { kind, path, zxid }).map_err(|failed| self.failed(failed))
     }
 
-    fn error(&self, failed: Failed) -> Error {
+    fn failed(&self, failed: Failed) -> End {
         let path = self.client.in_namespace(&self.root);
         let CacheOptions { max_nodes, max_bytes, .. } = self.options;
-        match failed {
+        End::Failed(match failed {
             Failed::TooManyNodes | Failed::TooManyBytes => {
                 Error::CacheTooLarge { path, max_nodes, max_bytes }
             }
             Failed::FilterPanicked => Error::CacheFilterPanicked { path },
-        }
+        })
     }
 
     /// Shows what has changed. The first load is shown as a whole.
