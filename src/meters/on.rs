@@ -143,12 +143,12 @@ impl Labels {
 
     /// Returns the meters of the lock at this full path.
     pub(crate) fn meters(&self, path: &str, recipe: &'static str) -> LockMeters {
-        self.new_meters(path, recipe, false)
+        LockMeters::new(self.label_of(path), recipe, false)
     }
 
     /// Returns the meters of the election at this full path.
     pub(crate) fn election_meters(&self, path: &str, recipe: &'static str) -> LockMeters {
-        self.new_meters(path, recipe, true)
+        LockMeters::new(self.label_of(path), recipe, true)
     }
 
     /// Returns the meters of a cache at this full path.
@@ -181,11 +181,6 @@ impl Labels {
     fn label_of(&self, path: &str) -> String {
         self.label_of.as_ref().map_or_else(|| path.to_owned(), |label_of| label_of(path))
     }
-
-    fn new_meters(&self, path: &str, recipe: &'static str, is_election: bool) -> LockMeters {
-        let label = self.label_of(path);
-        LockMeters(Arc::new(Meters::new(label.into(), recipe, is_election)))
-    }
 }
 
 impl fmt::Debug for Labels {
@@ -194,9 +189,9 @@ impl fmt::Debug for Labels {
     }
 }
 
-impl Meters {
-    fn new(label: Arc<str>, recipe: &'static str, is_election: bool) -> Self {
-        let lock = SharedString::from_shared(label);
+impl LockMeters {
+    fn new(label: String, recipe: &'static str, is_election: bool) -> Self {
+        let lock = SharedString::from_shared(label.into());
         let labels = || vec![Label::new("lock", lock.clone()), Label::from_static_parts("recipe", recipe)];
         let and = |name: &'static str, value: &'static str| {
             let mut labels = labels();
@@ -204,7 +199,7 @@ impl Meters {
             labels
         };
         let timed = |name: &'static str, outcome| histogram!(name, and("outcome", outcome));
-        Self {
+        Self(Arc::new(Meters {
             waits: OUTCOMES.map(|outcome| timed(WAIT, outcome.name())),
             released: timed(HOLD, "released"),
             lost: timed(HOLD, "lost"),
@@ -216,11 +211,9 @@ impl Meters {
                 leaders: gauge!(LEADERS, labels()),
                 elections: counter!(ELECTIONS, labels()),
             }),
-        }
+        }))
     }
-}
 
-impl LockMeters {
     /// Begins a wait for all of these locks.
     pub(crate) fn wait<'a>(locks: impl IntoIterator<Item = &'a Self>) -> WaitMeter {
         let locks: Vec<_> = locks.into_iter().cloned().collect();
