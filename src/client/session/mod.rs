@@ -156,7 +156,7 @@ impl Session {
     /// Records that the session is over or is to end at the server. It ends there when the requests in progress are
     /// answered.
     pub(super) fn end(&self) {
-        // What waits is not sent: all it could create or delete goes with the session.
+        // What waits need not be sent: all it could create or delete goes with the session.
         self.connectivity.send_replace(Connectivity::Over);
     }
 
