@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep};
 use zookeeper_client as zk;
 
 use crate::client::{Client, Failures, Room, Watcher, is_revoke_request};
@@ -146,8 +146,8 @@ async fn observe(internals: &LockInternals, watched: &Watched<Observation>) {
                 // still right.
                 let recovers =
                     error.ends_session() || matches!(error, Error::ZooKeeper { .. }) && error.is_retryable();
-                let until = seen_at + internals.client().connection_timeout();
-                let is_shown = recovers && Instant::now() < until;
+                let left = internals.client().connection_timeout().saturating_sub(seen_at.elapsed());
+                let is_shown = recovers && !left.is_zero();
                 if !is_shown {
                     show(watched, Observation::Unknown(Some(error.clone())));
                 }
@@ -155,7 +155,7 @@ async fn observe(internals: &LockInternals, watched: &Watched<Observation>) {
                     tokio::select! {
                         () = failures.pause_in_background(error) => {}
                         // The last look before it is shown no more.
-                        () = sleep_until(until), if is_shown => {}
+                        () = sleep(left), if is_shown => {}
                     }
                 }
             }
@@ -214,5 +214,30 @@ async fn look(internals: &LockInternals) -> Result<(Observation, Watcher)> {
             Err(zk::Error::NoNode) => {}
             Err(source) => return Err(error(source)),
         }
+    }
+}
+
+#[cfg(all(test, feature = "testing"))]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::time::timeout;
+    use zookeeper_client::{Acl, Acls, AuthId, CreateMode, Permission};
+
+    use super::*;
+    use crate::testing::MemoryServer;
+
+    #[tokio::test]
+    async fn an_observer_of_a_client_that_waits_as_long_as_it_takes_is_told_of_a_refusal() {
+        let server = MemoryServer::start().unwrap();
+        let client = Client::builder().connection_timeout(Duration::MAX);
+        let client = client.connect(&server.connect_string()).await.unwrap();
+        let nobody_reads = [Acl::new(Permission::ADMIN, AuthId::anyone())];
+        let mode = CreateMode::Persistent.with_acls(Acls::new(&nobody_reads));
+        client.zookeeper().await.unwrap().create("/election", b"", &mode).await.unwrap();
+        let mut watch = LeaderObserver::new(&client, "/election").unwrap().watch_leader();
+        let is_refused =
+            |seen: &Observation| matches!(seen, Observation::Unknown(Some(Error::ZooKeeper { .. })));
+        timeout(Duration::from_secs(30), watch.wait_for(is_refused)).await.unwrap().unwrap();
     }
 }

@@ -37,7 +37,10 @@ impl Running {
         let stopped = stop.clone();
         let serve = move || {
             runtime.spawn(accept(core.clone(), listener));
-            runtime.block_on(core.drive(stopped));
+            // A task, as those of the connections are: if the thread is late, what clients have sent is done before
+            // what is due.
+            let driving = runtime.spawn(core.drive(stopped));
+            let _ = runtime.block_on(driving);
         };
         let thread = thread::Builder::new().name("zk-memory-server".into()).spawn(serve)?;
         Ok(Self { stop, thread: Some(thread) })
