@@ -135,7 +135,7 @@ impl SharedLocalQueue {
     /// Whether leases of ours have been given back that may be there, since their deletes may fail.
     pub(crate) fn has_leaving_leases(&self) -> bool {
         let leases = Arc::strong_count(&self.leases) - 1;
-        // Who has dropped one has recorded before that its delete was refused.
+        // A delete that was refused was recorded before its lease left the count.
         fence(Acquire);
         leases > 0 && leases > self.members() || self.session.leaves_nodes()
     }

@@ -37,6 +37,25 @@ async fn reconnect(client: &Client, proxy: &Proxy) {
     within(states.wait_for(is_over)).await.unwrap();
 }
 
+/// The session outlasts a lost connection.
+async fn goes_on(client: &Client, proxy: &Proxy) {
+    reconnect(client, proxy).await;
+    let state = client.watch_connection().get();
+    assert!(state.is_connected(), "{state:?}, though the session lives");
+    once(&mutex(client)).await;
+}
+
+/// Somebody deletes the node of a lock, as the client sees at once.
+async fn loses_its_node(servers: &MemoryEnsemble, client: &Client) {
+    let guard = within(mutex(client).acquire()).await.unwrap();
+    let mut states = guard.watch_state();
+    sleep(SOON).await;
+    assert!(servers.delete(guard.node_path()));
+    assert_eq!(within(guard.lost()).await, LossReason::Deleted);
+    drop((guard, states.changed().now_or_never()));
+    sleep(SOON).await;
+}
+
 #[history]
 async fn an_adopted_session_that_has_ended_is_over(stage: Stage) {
     let (zookeeper, client) = adopted(&stage.address_of(0)).await;
@@ -356,19 +375,10 @@ async fn a_node_that_was_seen_to_be_deleted_does_not_end_an_adopted_session(
 ) {
     let (servers, proxy) = apart(&stage, patient().version(version), &format!("10.8.{version:?}:2181")).await;
     let (owner, client) = adopted(&proxy.address).await;
-    let guard = within(mutex(&client).acquire()).await.unwrap();
-    let mut states = guard.watch_state();
-    sleep(SOON).await;
-    assert!(servers.delete(guard.node_path()));
-    assert_eq!(within(guard.lost()).await, LossReason::Deleted);
-    drop((guard, states.changed().now_or_never()));
-    sleep(SOON).await;
+    loses_its_node(&servers, &client).await;
     once(&mutex(&client)).await;
-    reconnect(&client, &proxy).await;
-    let state = client.watch_connection().get();
-    assert!(state.is_connected(), "{version:?}: {state:?}, though session {} lives", owner.session_id().0);
+    goes_on(&client, &proxy).await;
     assert!(servers.session_ids().contains(&owner.session_id().0));
-    once(&mutex(&client)).await;
 }
 
 /// The same with a waiter.
@@ -376,7 +386,7 @@ async fn a_node_that_was_seen_to_be_deleted_does_not_end_an_adopted_session(
 async fn a_place_that_was_lost_does_not_end_an_adopted_session(stage: Stage, version: MemoryVersion) {
     let (servers, proxy) = apart(&stage, patient().version(version), &format!("10.8.{version:?}:2181")).await;
     let rival = Proxy::before(&stage, servers.clone(), "10.8.0.2:2181").await.client(plain).await;
-    let (owner, client) = adopted(&proxy.address).await;
+    let (_owner, client) = adopted(&proxy.address).await;
     let held = mutex(&rival).acquire().await.unwrap();
     let waiting = waiter(&mutex(&client)).await;
     let place = nodes(&servers, PATH).pop().unwrap();
@@ -385,10 +395,7 @@ async fn a_place_that_was_lost_does_not_end_an_adopted_session(stage: Stage, ver
     held.release().await.unwrap();
     granted(waiting).await.release().await.unwrap();
     sleep(SOON).await;
-    reconnect(&client, &proxy).await;
-    let state = client.watch_connection().get();
-    assert!(state.is_connected(), "{version:?}: {state:?}, though session {} lives", owner.session_id().0);
-    once(&mutex(&client)).await;
+    goes_on(&client, &proxy).await;
 }
 
 /// Those who connect may create nothing in the root, and the queue is gone as well, as containers are that nobody uses.
@@ -397,20 +404,11 @@ async fn a_node_that_was_seen_to_be_deleted_ends_no_adopted_session_without_its_
     let (servers, proxy) = apart(&stage, patient(), "10.8.0.1:2181").await;
     let operator = Proxy::before(&stage, servers.clone(), "10.8.0.2:2181").await.client(plain).await;
     let (_owner, client) = adopted(&proxy.address).await;
-    let guard = within(mutex(&client).acquire()).await.unwrap();
-    let mut states = guard.watch_state();
-    sleep(SOON).await;
-    assert!(servers.delete(guard.node_path()));
-    assert_eq!(within(guard.lost()).await, LossReason::Deleted);
-    drop((guard, states.changed().now_or_never()));
-    sleep(SOON).await;
+    loses_its_node(&servers, &client).await;
     assert!(servers.delete(PATH));
     let acl = [Acl::new(Permission::READ | Permission::ADMIN, AuthId::anyone())];
     operator.zookeeper().await.unwrap().set_acl("/", &acl, None).await.unwrap();
-    reconnect(&client, &proxy).await;
-    let state = client.watch_connection().get();
-    assert!(state.is_connected(), "{state:?}");
-    once(&mutex(&client)).await;
+    goes_on(&client, &proxy).await;
 }
 
 /// Somebody has put a node of its own in its place, as the client has seen at once.
@@ -423,10 +421,7 @@ async fn a_stranger_in_the_place_of_a_kept_node_does_not_end_an_adopted_session(
     assert!(servers.delete("/kept") && servers.create("/kept", b"theirs", false));
     until(|| !node.state().is_present()).await;
     sleep(SOON).await;
-    reconnect(&client, &proxy).await;
-    let state = client.watch_connection().get();
-    assert!(state.is_connected(), "{state:?}");
-    once(&mutex(&client)).await;
+    goes_on(&client, &proxy).await;
 }
 
 /// The reply to the delete is lost with the connection.
