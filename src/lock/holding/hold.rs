@@ -54,24 +54,6 @@ pub(crate) struct Downgrading {
     hold: Arc<Hold>,
 }
 
-/// What is left of a hold when a share is taken back.
-#[expect(clippy::large_enum_variant, reason = "it is taken apart where it is made")]
-enum Left {
-    /// Others hold on, or the node stays.
-    InPlace,
-    /// The node was taken before: the lock is lost.
-    Lost,
-    /// The node, to be deleted.
-    Node(Grant),
-}
-
-/// What was there when a share was given back.
-struct Released {
-    held: Result<()>,
-    /// The node, if the hold ends by this.
-    grant: Option<Grant>,
-}
-
 impl Hold {
     /// Creates the hold of one guard, which takes the [first share](Share::first).
     pub(super) fn new(
@@ -110,8 +92,9 @@ impl Hold {
         Some(Downgrading { hold: self.clone() })
     }
 
-    /// Takes back the share of a guard; not yet if it is the last one and `waits` for a downgrade.
-    fn take_back(&self, waits: bool) -> Poll<Left> {
+    /// Takes back the share of a guard; not yet if it is the last one and `waits` for a downgrade. Returns the node if the
+    /// hold [ends](Self::end) by this.
+    fn take_back(&self, waits: bool) -> Poll<Option<Grant>> {
         let mut users = self.users.lock();
         if waits && users.guards == 1 && users.downgrades > 0 {
             users.is_leaving = true;
@@ -120,14 +103,14 @@ impl Hold {
         users.guards -= 1;
         let is_last = users.guards == 0 && users.downgrades == 0;
         drop(users);
-        Poll::Ready(if is_last { self.end() } else { Left::InPlace })
+        Poll::Ready(if is_last { self.end() } else { None })
     }
 
     /// Ends after the last share was returned. Unregisters first: an owner that acquires after the node is gone must not
-    /// find this hold.
-    fn end(&self) -> Left {
+    /// find this hold. Returns the node, to be deleted, unless it stays or the lock is lost.
+    fn end(&self) -> Option<Grant> {
         self.owners.unregister(self);
-        if self.node.stays() { Left::InPlace } else { self.node.take().map_or(Left::Lost, Left::Node) }
+        if self.node.stays() { None } else { self.node.take() }
     }
 }
 
@@ -155,7 +138,7 @@ impl Share {
     /// The share is returned, and the last one's node deleted, in any case.
     pub(crate) async fn release(mut self) -> Result<()> {
         match self.give_back() {
-            Poll::Ready(Released { held, grant: None }) => held,
+            Poll::Ready(Ok(None)) => Ok(()),
             // Boxed, so that it does not burden the release of a guard that is not the last one.
             released => Box::pin(self.finish(released, &Deletes::default())).await,
         }
@@ -168,52 +151,48 @@ impl Share {
     pub(super) async fn release_all(mut shares: Vec<Self>) -> Vec<Result<()>> {
         let released: Vec<_> = shares.iter_mut().map(Self::give_back).collect();
         let nodes = released.iter().filter_map(|released| match released {
-            Poll::Ready(released) => released.grant.as_ref().map(|grant| &grant.node),
-            Poll::Pending => None,
+            Poll::Ready(Ok(Some(grant))) => Some(&grant.node),
+            _ => None,
         });
         let deletes = &Deletes::send(nodes);
         join_all(shares.iter_mut().zip(released).map(|(share, released)| share.finish(released, deletes)))
             .await
     }
 
-    /// Gives it back, unless it has to wait for a downgrade.
-    fn give_back(&mut self) -> Poll<Released> {
-        let mut held = self.hold.node.ensure_held();
-        let left = ready!(self.hold.take_back(true));
+    /// Gives it back, unless it has to wait for a downgrade. Returns the node if the hold ends by this.
+    ///
+    /// # Errors
+    /// The lock was lost. A hold that was lost by closing may still have a node, which is dropped.
+    fn give_back(&mut self) -> Poll<Result<Option<Grant>>> {
+        let held = self.hold.node.ensure_held();
+        let grant = ready!(self.hold.take_back(true));
         self.is_returned = true;
-        let grant = match left {
-            Left::Node(grant) => Some(grant),
-            Left::InPlace => None,
-            Left::Lost => {
-                // After the check.
-                held = held.and_then(|()| self.hold.node.ensure_held());
-                None
-            }
-        };
-        Poll::Ready(Released { held, grant })
+        Poll::Ready(held.and_then(|()| match grant {
+            // It was lost after the check.
+            None if self.hold.node.is_released() => self.hold.node.ensure_held().map(|()| None),
+            grant => Ok(grant),
+        }))
     }
 
     /// Gives it back after downgrades.
-    async fn outwait(&mut self) -> Result<Released> {
+    async fn outwait(&mut self) -> Result<Option<Grant>> {
         loop {
             // Registered before the check, so that no notification is missed.
             let hold = self.hold.clone();
             let downgraded = hold.downgraded.notified();
             if let Poll::Ready(released) = self.give_back() {
-                return Ok(released);
+                return released;
             }
             hold.node.while_valid(downgraded.map(Ok)).await?;
         }
     }
 
     /// Deletes the node and waits for the confirmation, if the hold ends by this.
-    async fn finish(&mut self, released: Poll<Released>, deletes: &Deletes) -> Result<()> {
-        let Released { held, grant } = match released {
-            Poll::Ready(released) => released,
+    async fn finish(&mut self, released: Poll<Result<Option<Grant>>>, deletes: &Deletes) -> Result<()> {
+        let grant = match released {
+            Poll::Ready(released) => released?,
             Poll::Pending => self.outwait().await?,
         };
-        // A hold that was lost by closing may still have a node, which is dropped.
-        held?;
         match grant {
             Some(grant) => {
                 let transaction = deletes.of(&grant.node);
@@ -234,8 +213,8 @@ impl Share {
             return None;
         }
         match self.hold.take_back(false) {
-            Poll::Ready(Left::Node(grant)) => Some(grant),
-            Poll::Ready(Left::InPlace | Left::Lost) | Poll::Pending => None,
+            Poll::Ready(grant) => grant,
+            Poll::Pending => None,
         }
     }
 }
