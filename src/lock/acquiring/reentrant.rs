@@ -58,15 +58,6 @@ pub(crate) struct Turn {
     entered: Option<LockGuard>,
 }
 
-/// The outcome of waiting in line.
-#[derive(Debug)]
-enum LinedUp {
-    /// The owner holds the lock: by a node that was handed on, or through another call.
-    Granted(LockGuard),
-    /// It is the owner's turn, and it has to enter the queue.
-    Enters(Option<line::Turn>),
-}
-
 impl Reentrant {
     /// Creates an exclusive lock, with an owner map of its own or a [shared](Owners::shared) one. In metrics, the lock that
     /// the leader of an election holds is named after `election`.
@@ -297,7 +288,7 @@ impl Reentrant {
         mut in_line: InLine<'_>,
         owner: &Owner,
         caller: &Caller,
-    ) -> Result<LinedUp> {
+    ) -> Result<Entry<Option<line::Turn>>> {
         let mut turn = None;
         let mut claim = Claim::new(&self.client, owner, caller.has_deadline());
         let waits = async {
@@ -313,14 +304,14 @@ impl Reentrant {
         };
         let waiting = self.wait_as(owner);
         if let Some(guard) = waiting.until(pin!(waits), || self.enter_beside(owner)).await? {
-            return Ok(LinedUp::Granted(guard));
+            return Ok(Entry::Granted(guard));
         }
         drop(claim);
         if let Some(node) = lingering.taken_in_turn(&mut turn).await {
-            return Ok(LinedUp::Granted(self.hold_again(&node, owner)));
+            return Ok(Entry::Granted(self.hold_again(&node, owner)));
         }
         in_line.enters_queue();
-        Ok(LinedUp::Enters(turn))
+        Ok(Entry::Queued(turn))
     }
 
     /// Waits for an outage in which no one of this client holds the lock or waits in its queue. As anyone in a queue, those
@@ -466,17 +457,16 @@ impl Reentrant {
         if let Some(granted) = self.enter_from_the_other_side(owner).await? {
             return Ok(Entry::Granted(granted));
         }
-        let turn_in_line = match &self.lingering {
-            Some(lingering) if caller.may_wait() => match lingering.get_in_line(&caller) {
-                // Boxed, so that others do not carry its size.
-                Some(in_line) => match Box::pin(self.line_up(lingering, in_line, owner, &caller)).await? {
-                    LinedUp::Granted(guard) => return Ok(Entry::Granted(guard)),
-                    LinedUp::Enters(turn) => turn,
-                },
-                None => None,
-            },
-            _ => None,
-        };
+        let mut turn_in_line = None;
+        if let Some(lingering) = self.lingering.as_ref().filter(|_| caller.may_wait())
+            && let Some(in_line) = lingering.get_in_line(&caller)
+        {
+            // Boxed, so that others do not carry its size.
+            match Box::pin(self.line_up(lingering, in_line, owner, &caller)).await? {
+                Entry::Granted(guard) => return Ok(Entry::Granted(guard)),
+                Entry::Queued(turn) => turn_in_line = turn,
+            }
+        }
         let form = self.internals.form(self.kind, self.options().data());
         let seat = Seat::take(&self.internals, form, caller).await?;
         Ok(Entry::Queued(Turn {
