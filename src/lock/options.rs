@@ -35,15 +35,17 @@ const COHORT_TIME: Duration = Duration::from_millis(100);
 #[derive(Clone, Default, PartialEq, Eq)]
 #[must_use = "options do nothing until a lock is given them"]
 pub struct LockOptions {
-    max_hold: Option<Duration>,
-    node_data: Option<Arc<[u8]>>,
-    suspect_policy: SuspectPolicy,
-    linger: Option<Duration>,
+    pub(super) max_hold: Option<Duration>,
+    pub(super) node_data: Option<Arc<[u8]>>,
+    pub(super) suspect_policy: SuspectPolicy,
+    pub(super) linger: Option<Duration>,
     cohort: Option<u32>,
     cohort_time: Option<Duration>,
-    warn_wait: Option<Duration>,
-    warn_hold: Option<Duration>,
-    detect_deadlocks: bool,
+    /// After which time of waiting to warn.
+    pub(super) warn_wait: Option<Duration>,
+    /// After which time of holding to warn.
+    pub(super) warn_hold: Option<Duration>,
+    pub(super) detect_deadlocks: bool,
 }
 
 debug_by!(LockOptions, |it|
@@ -362,38 +364,12 @@ impl LockOptions {
         Ok(self)
     }
 
-    pub(crate) fn data(&self) -> Option<Arc<[u8]>> {
+    pub(super) fn data(&self) -> Option<Arc<[u8]>> {
         self.node_data.clone()
     }
 
-    pub(crate) fn hold_limit(&self) -> Option<Duration> {
-        self.max_hold
-    }
-
-    pub(crate) fn linger_time(&self) -> Option<Duration> {
-        self.linger
-    }
-
     /// How often a node is handed on while others may wait, and for how long; `None` without a cohort.
-    pub(crate) fn cohort_terms(&self) -> Option<(u32, Duration)> {
+    pub(super) fn cohort_terms(&self) -> Option<(u32, Duration)> {
         Some((self.cohort?, self.cohort_time.unwrap_or(COHORT_TIME)))
-    }
-
-    /// After which time of waiting to warn.
-    pub(crate) fn warns_of_wait(&self) -> Option<Duration> {
-        self.warn_wait
-    }
-
-    /// After which time of holding to warn.
-    pub(crate) fn warns_of_hold(&self) -> Option<Duration> {
-        self.warn_hold
-    }
-
-    pub(crate) fn detects_deadlocks(&self) -> bool {
-        self.detect_deadlocks
-    }
-
-    pub(crate) fn on_suspect(&self) -> SuspectPolicy {
-        self.suspect_policy
     }
 }

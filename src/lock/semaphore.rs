@@ -442,7 +442,7 @@ impl Contending for Turn {
         let Semaphore { leases, wanted, .. } = &self.semaphore;
         // A shared count may be raised at any moment.
         let Limit::Fixed(limit) = leases.limit() else { return None };
-        if !self.semaphore.options.detects_deadlocks() {
+        if !self.semaphore.options.detect_deadlocks {
             return None;
         }
         let gate = claims::Place {

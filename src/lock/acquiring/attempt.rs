@@ -46,7 +46,7 @@ pub(crate) async fn try_acquire<L: Acquirable>(
     // Boxed, so that it does not burden the acquires of those who hold the lock already.
     let queueing = Box::pin(queue_up(lock, owner, wait, &mut observed).instrument(span));
     // Unconstrained: the first to be polled is the first in the queue, even if its task has used up its budget.
-    let acquired = match lock.options().warns_of_wait() {
+    let acquired = match lock.options().warn_wait {
         None => unconstrained(lock.client().unless_closed(queueing)).await,
         Some(patience) => {
             let warned_of = Box::pin(warn_of_wait(lock, queueing, patience));

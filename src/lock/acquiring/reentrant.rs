@@ -241,7 +241,7 @@ impl Reentrant {
     /// Returns a place in the queue, for those who look for deadlocks; `None` if it does not count.
     pub(crate) fn claimed(&self, czxid: i64) -> Option<Place> {
         let place = || Place { queue: self.internals.path().clone(), kind: self.kind, czxid };
-        self.options.detects_deadlocks().then(place)
+        self.options.detect_deadlocks.then(place)
     }
 
     /// Returns what a waiter with that place waits for. See [`claimed`](Self::claimed).
@@ -275,7 +275,8 @@ impl Reentrant {
         LockGuard::new(share, &self.client)
     }
 
-    /// Waits in line until it is the owner's turn.
+    /// Waits in line until it is the owner's turn. Returns the turn if the owner has to enter the queue; it may instead hold
+    /// by a node that was handed on, or through another call.
     ///
     /// # Errors
     /// [`Error::WouldDeadlock`], among others.

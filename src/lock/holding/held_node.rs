@@ -35,8 +35,6 @@ pub(crate) struct HeldNode {
     session: Arc<Session>,
     path: Arc<str>,
     token: i64,
-    /// Whether only its owner ends the hold, as far as is known.
-    is_owners: bool,
     /// `None` once it is released or lost. Until then, the session is kept confirmed.
     grant: Mutex<Option<HeldGrant>>,
     state: Mutex<LockState>,
@@ -46,9 +44,7 @@ pub(crate) struct HeldNode {
     news: Arc<Notify>,
     /// The latest time at which it is released.
     until: Option<watch::Sender<Instant>>,
-    suspect_policy: SuspectPolicy,
-    /// How long a hold may last without a warning.
-    patience: Option<Duration>,
+    options: Arc<LockOptions>,
     node_watch: Arc<NodeWatch>,
     /// Whether the grant has a watch on its node, which the monitor would take over.
     has_watch: AtomicBool,
@@ -86,7 +82,7 @@ impl HeldNode {
     pub(crate) fn new(
         client: &Client,
         grant: Grant,
-        options: &LockOptions,
+        options: &Arc<LockOptions>,
         meters: &LockMeters,
         lingers_at: Option<&Arc<Lingering>>,
     ) -> Arc<Self> {
@@ -109,15 +105,12 @@ impl HeldNode {
             client: client.detached(),
             path,
             token,
-            // A hold with a time limit ends whatever its owner does.
-            is_owners: options.detects_deadlocks() && options.hold_limit().is_none(),
             grant: Mutex::new(Some(grant)),
             state: Mutex::new(LockState::Held),
             watched: OnceLock::new(),
             news: Arc::default(),
-            until: options.hold_limit().map(from_now).map(watch::Sender::new),
-            suspect_policy: options.on_suspect(),
-            patience: options.warns_of_hold(),
+            until: options.max_hold.map(from_now).map(watch::Sender::new),
+            options: options.clone(),
             node_watch: Arc::default(),
             has_watch: AtomicBool::new(has_watch),
             is_kept: AtomicBool::new(false),
@@ -126,7 +119,7 @@ impl HeldNode {
                 .map(Box::new),
             session,
         });
-        if held.until.is_some() || held.suspect_policy == SuspectPolicy::GiveUp {
+        if held.until.is_some() || options.suspect_policy == SuspectPolicy::GiveUp {
             held.keep();
         }
         held.warn_if_long();
@@ -180,7 +173,8 @@ impl HeldNode {
 
     /// Whether only its owner ends the hold, as far as is known.
     pub(super) fn is_owners(&self) -> bool {
-        self.is_owners
+        // A hold with a time limit ends whatever its owner does.
+        self.options.detect_deadlocks && self.options.max_hold.is_none()
     }
 
     /// Why it is lost, if it is known to be.
@@ -234,7 +228,7 @@ impl HeldNode {
         if self.has_watch.load(Ordering::Relaxed) && self.has_seen_its_end() {
             return LockState::Lost(LossReason::Deleted);
         }
-        match (health, self.suspect_policy) {
+        match (health, self.options.suspect_policy) {
             (Health::Sound, _) => LockState::Held,
             (Health::Suspect, SuspectPolicy::Keep) => LockState::Suspect,
             (Health::Suspect, SuspectPolicy::GiveUp) => LockState::Lost(LossReason::Suspect),
@@ -469,14 +463,14 @@ impl HeldNode {
     }
 
     /// Begins another hold by a node that has stayed.
-    pub(super) fn begin_turn(self: &Arc<Self>, max_hold: Option<Duration>, turn_in_line: Option<Turn>) {
+    pub(super) fn begin_turn(self: &Arc<Self>, turn_in_line: Option<Turn>) {
         self.set_turn_in_line(turn_in_line);
         if let Some(lingers) = &self.lingers {
             lingers.turn.fetch_add(1, Ordering::Relaxed);
             self.measure(Some(lingers.meters.hold()));
         }
         self.warn_if_long();
-        if let (Some(until), Some(max_hold)) = (&self.until, max_hold) {
+        if let (Some(until), Some(max_hold)) = (&self.until, self.options.max_hold) {
             until.send_replace(from_now(max_hold));
         }
     }
@@ -532,7 +526,7 @@ impl HeldNode {
 
     /// Warns when a hold has lasted longer than its patience, unless the hold has ended by then.
     fn warn_if_long(self: &Arc<Self>) {
-        let Some(patience) = self.patience else { return };
+        let Some(patience) = self.options.warn_hold else { return };
         let (this, turn, over) = (Arc::downgrade(self), self.turn(), CancellationToken::new());
         drop(self.replaced(Some(over.clone().drop_guard()), |held| &mut held.warning));
         self.client.spawn(async move {

@@ -98,7 +98,7 @@ pub(crate) struct InLine<'a> {
 impl Keeper {
     /// Returns what the lock objects of that queue with these options share; `None` if no node is to stay.
     pub(crate) fn of(queue: &Arc<LockInternals>, options: &LockOptions) -> Option<Arc<Self>> {
-        if options.linger_time().is_none() && options.cohort_terms().is_none() {
+        if options.linger.is_none() && options.cohort_terms().is_none() {
             return None;
         }
         let registry: Arc<Registry> = queue.client().extension();
@@ -188,7 +188,7 @@ impl Lingering {
     }
 
     fn linger_from_now(&self, node: &mut Node) {
-        node.until = from_now(self.options.linger_time().unwrap_or_default());
+        node.until = from_now(self.options.linger.unwrap_or_default());
         node.set_alarm(node.until);
     }
 
@@ -201,7 +201,7 @@ impl Lingering {
         let cohort = self.options.cohort_terms();
         let cohort_time = cohort.map(|(_, time)| time);
         let terms = Terms {
-            lingers: self.options.linger_time().is_some(),
+            lingers: self.options.linger.is_some(),
             cohort: cohort.map_or(0, |(hand_ons, _)| hand_ons),
         };
         let dropped = CancellationToken::new();
@@ -252,7 +252,7 @@ impl Lingering {
         match node.on(LingerEvent::Wanted(now)) {
             LingerAction::Grant => {
                 self.line.iter().for_each(|line| line.granted(true));
-                node.held.begin_turn(self.options.hold_limit(), turn.take());
+                node.held.begin_turn(turn.take());
                 Taken::Granted(node.held.clone())
             }
             LingerAction::Await => Taken::Await,

@@ -130,7 +130,7 @@ impl QuorumLock {
     ///   option is set that only an [`InterProcessMutex`](crate::InterProcessMutex) has, or a
     ///   [maximum hold time](LockOptions::max_hold), which would run while the next ensemble is waited for.
     pub fn with_options(&self, options: LockOptions) -> Result<Self> {
-        if options.hold_limit().is_some() {
+        if options.max_hold.is_some() {
             let reason = "a lock over several ensembles has none; release it when the time is over".into();
             return Err(Error::InvalidArgument { argument: "max_hold", reason });
         }
