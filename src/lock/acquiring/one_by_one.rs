@@ -1,23 +1,19 @@
 //! Several locks of any kind and any client, acquired one after the other: a multi-lock of existing locks.
 
-use std::future::pending;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join_all, select_all};
+use futures_util::future::join_all;
 use tokio::time::Instant;
 
 use super::wait::{Wait, remaining};
 use crate::client::sleep_until;
 use crate::error::{Error, LossReason, Result};
-use crate::lock::holding::guard::{LockGuard, release_all};
+use crate::lock::holding::guard::{BRIEF_WAIT, LockGuard, any_lost, release_all};
 use crate::lock::holding::held_node::HeldNode;
 use crate::lock::inter_process_lock::InterProcessLock;
 use crate::queue::Losses;
-
-/// How long a wait must last before the locks acquired so far are worth a watch each.
-const BRIEF_WAIT: Duration = Duration::from_millis(100);
 
 /// How often in a row an acquire may meet a lost lock that another call of its owner holds.
 const MOST_SHARED_LOSSES: u32 = 5;
@@ -82,7 +78,7 @@ async fn round(locks: &[Arc<dyn InterProcessLock>], wait: Wait) -> Result<Round>
         let next = tokio::select! {
             biased;
             next = take(&**lock, wait) => next,
-            Err(error) = any_lost(&taken) => return Ok(Round::Lost(error)),
+            Err(error) = async { taken[any_lost(&taken).await].ensure_held() } => return Ok(Round::Lost(error)),
         };
         match next {
             Ok(Some(guard)) => taken.push(guard),
@@ -130,17 +126,6 @@ async fn take(lock: &dyn InterProcessLock, wait: Wait) -> Result<Option<LockGuar
         }
         Wait::Forever => lock.acquire().await.map(Some),
     }
-}
-
-/// Waits until one of the locks is lost, and returns the error. Sets a watch on their nodes only if this takes long
-/// enough to be worth it.
-async fn any_lost(taken: &[LockGuard]) -> Result<()> {
-    sleep_until(Instant::now() + BRIEF_WAIT).await;
-    if taken.is_empty() {
-        return pending().await;
-    }
-    select_all(taken.iter().map(|guard| Box::pin(guard.lost()))).await;
-    taken.iter().try_for_each(LockGuard::ensure_held)
 }
 
 /// Releases the locks acquired so far after the next one could not be acquired, and returns the errors.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use futures_util::future::{join_all, poll_fn, select_all};
+use futures_util::future::{join_all, pending, poll_fn, select_all};
 use tokio::time::Instant;
 use tracing::Instrument;
 
@@ -13,7 +13,7 @@ use super::held_node::HeldNode;
 use super::hold::Share;
 use super::state::{LockState, merged, worst};
 use super::transaction::Transaction;
-use crate::client::{Client, Presence};
+use crate::client::{Client, Presence, sleep_until};
 use crate::error::{Error, LossReason, Result};
 use crate::watch::Watch;
 
@@ -400,6 +400,20 @@ impl LockGuard {
             }
         }
     }
+}
+
+/// How long a wait for the next of several locks must last before those acquired so far are worth a watch each.
+pub(in crate::lock) const BRIEF_WAIT: Duration = Duration::from_millis(100);
+
+/// Waits until one of the locks is lost, and returns which. Sets a watch on their nodes only if this takes long enough to be
+/// worth it.
+pub(in crate::lock) async fn any_lost(guards: impl IntoIterator<Item = &LockGuard>) -> usize {
+    sleep_until(Instant::now() + BRIEF_WAIT).await;
+    let mut guards = guards.into_iter().peekable();
+    if guards.peek().is_none() {
+        return pending().await;
+    }
+    select_all(guards.map(|guard| Box::pin(guard.lost()))).await.1
 }
 
 /// Runs work as long as a lock is held, which is checked at each poll. `lost` is when to check at the latest.

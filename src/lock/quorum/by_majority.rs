@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures_util::future::{join_all, pending, select_all};
+use futures_util::future::{join_all, select_all};
 use tokio::time::Instant;
 
 use super::QuorumLock;
@@ -29,15 +29,11 @@ use crate::lock::acquiring::attempt::granted;
 use crate::lock::acquiring::reentrant::Reentrant;
 use crate::lock::acquiring::wait::Wait;
 use crate::lock::deadline::{from_now, until};
-use crate::lock::holding::guard::{LockGuard, release_all};
+use crate::lock::holding::guard::{BRIEF_WAIT, LockGuard, any_lost, release_all};
 use crate::lock::holding::quorum_guard::QuorumGuard;
 use crate::lock::owner::Owner;
 use crate::meters::{LockMeters, Outcome};
 use crate::queue::{Caller, Next, Pass};
-
-/// How long a wait must last before the members taken so far are worth a watch each. Members that were taken longer
-/// ago are looked at before the lock is granted.
-const BRIEF_WAIT: Duration = Duration::from_millis(100);
 
 /// The pauses before a pass that follows one in which a majority did not answer.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
@@ -219,7 +215,7 @@ impl QuorumLock {
                 tokio::select! {
                     biased;
                     taken = &mut taking => break taken?,
-                    lost = any_lost(held) => {
+                    lost = any_lost(held.iter().map(|held| &held.guard)) => {
                         missed.lost(held.swap_remove(lost), &mut pass);
                         if !pass.can_be_granted() {
                             return Ok(Some(missed));
@@ -398,14 +394,4 @@ impl Missed {
     fn unanswered(&self) -> impl Iterator<Item = usize> {
         self.silent.iter().chain(&self.untried).copied()
     }
-}
-
-/// Waits until one of the members is lost, and returns which. Sets a watch on their nodes only if this takes long
-/// enough to be worth it.
-async fn any_lost(held: &[HeldMember]) -> usize {
-    sleep_until(Instant::now() + BRIEF_WAIT).await;
-    if held.is_empty() {
-        return pending().await;
-    }
-    select_all(held.iter().map(|held| Box::pin(held.guard.lost()))).await.1
 }
