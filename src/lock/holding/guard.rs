@@ -441,37 +441,33 @@ pub(super) async fn run_while_held<F: Future>(
 /// # Cancel safety
 /// The guards are released in any case.
 pub(crate) async fn release_all(guards: Vec<LockGuard>) -> Vec<Error> {
-    let mut parts = Parts::default();
-    Members(guards).take_apart_into(&mut parts);
-    let released = Share::release_all(std::mem::take(&mut parts.shares)).await;
+    let (shares, _presences) = Members(guards).take_apart();
+    let released = Share::release_all(shares).await;
     released.into_iter().filter_map(Result::err).collect()
 }
 
-/// What several guards consist of.
-#[derive(Default)]
-struct Parts {
-    /// The last one first.
-    shares: Vec<Share>,
-    /// Declared after `shares`, so that the locks are given back first.
-    presences: Vec<Arc<Presence>>,
-}
-
 impl Members {
-    fn take_apart_into(&mut self, parts: &mut Parts) {
+    /// Takes the shares, the last one first, and what keeps the clients open until they are given back.
+    fn take_apart(&mut self) -> (Vec<Share>, Vec<Arc<Presence>>) {
+        let (mut shares, mut presences) = (Vec::new(), Vec::new());
         for LockGuard { held, _presence } in self.0.drain(..).rev() {
             match held {
-                Held::One(share) => parts.shares.push(share),
-                Held::All(mut members) | Held::Permits(mut members) => members.take_apart_into(parts),
+                Held::One(share) => shares.push(share),
+                Held::All(mut members) | Held::Permits(mut members) => {
+                    let (inner, kept_open) = members.take_apart();
+                    shares.extend(inner);
+                    presences.extend(kept_open);
+                }
             }
-            parts.presences.extend(_presence);
+            presences.extend(_presence);
         }
+        (shares, presences)
     }
 }
 
 impl Drop for Members {
     fn drop(&mut self) {
-        let mut parts = Parts::default();
-        self.take_apart_into(&mut parts);
-        Share::drop_all(std::mem::take(&mut parts.shares));
+        let (shares, _presences) = self.take_apart();
+        Share::drop_all(shares);
     }
 }
