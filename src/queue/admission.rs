@@ -38,7 +38,11 @@ const STANDSTILL: Duration = Duration::from_secs(1);
 ///
 /// While its lock is held, nothing is sent, and nothing is dropped that takes the lock again.
 #[derive(Debug, Default)]
-pub(crate) struct Admission(Mutex<State>);
+pub(crate) struct Admission {
+    state: Mutex<State>,
+    /// Cloned for each occupied place.
+    seats: Arc<()>,
+}
 
 /// Abandoned places, each with the time until which it is kept. The task that expires them owns them.
 type Kept = Mutex<VecDeque<(Instant, Seat)>>;
@@ -57,7 +61,6 @@ struct State {
     callers: u64,
     /// The waiting callers, by their numbers.
     waiting: BTreeMap<u64, Waiter>,
-    seats: usize,
     kept: Weak<Kept>,
 }
 
@@ -86,30 +89,22 @@ pub(crate) struct OnTheWay {
     round: u64,
 }
 
-/// Counts one occupied place until this is dropped.
-#[derive(Debug)]
-pub(super) struct Seated(Arc<Admission>);
-
-/// A waiting caller. Dropping it ends the wait.
+/// A waiting caller. Dropping it ends the wait. If others have entered the queue meanwhile, the caller counts as having
+/// reached the queue: then it has waited for them, not for the servers.
 struct Waiting<'a> {
     admission: &'a Admission,
     number: u64,
-}
-
-/// When this is dropped and others have entered the queue meanwhile, the caller counts as having reached the queue:
-/// then it has waited for them, not for the servers.
-pub(super) struct Arrivals<'a> {
-    admission: &'a Admission,
     caller: &'a Caller,
-    before: u64,
+    arrived_before: u64,
 }
 
 impl Admission {
-    /// Waits until this caller may enter the queue, or receives the place of another caller.
+    /// Waits until this caller may enter the queue, or receives the place of another caller if it may wait.
     ///
     /// # Cancel safety
     /// The caller no longer waits, and nothing is lost.
-    pub(super) async fn admit(self: &Arc<Self>, form: &NodeForm, takes: bool) -> Pass {
+    pub(super) async fn admit(self: &Arc<Self>, form: &NodeForm, caller: &Caller) -> Pass {
+        let takes = caller.may_wait();
         if !takes {
             // This caller must not find abandoned contenders ahead of it.
             drop(self.take_all_kept());
@@ -118,7 +113,7 @@ impl Admission {
         }
         loop {
             let (waiting, mut given) = {
-                let mut state = self.0.lock();
+                let mut state = self.state.lock();
                 if state.on_the_way < MOST && state.waiting.is_empty() {
                     return Pass::Enter(self.on_the_way(&mut state));
                 }
@@ -126,10 +121,10 @@ impl Admission {
                 state.callers += 1;
                 let number = state.callers;
                 state.waiting.insert(number, Waiter { form: form.clone(), takes, pass });
-                (Waiting { admission: self, number }, given)
+                (Waiting { admission: self, number, caller, arrived_before: state.arrived }, given)
             };
             let given = loop {
-                let ended = self.0.lock().ended;
+                let ended = self.state.lock().ended;
                 match timeout(STANDSTILL, &mut given).await {
                     Ok(given) => break given,
                     Err(_) => self.write_off(ended),
@@ -151,7 +146,7 @@ impl Admission {
     /// others.
     fn write_off(self: &Arc<Self>, ended: u64) {
         let next: Vec<_> = {
-            let mut state = self.0.lock();
+            let mut state = self.state.lock();
             if state.ended != ended {
                 return;
             }
@@ -171,7 +166,7 @@ impl Admission {
     /// Waits until a caller that takes over no place may enter the queue.
     pub(super) async fn enter(self: &Arc<Self>, form: &NodeForm) -> OnTheWay {
         loop {
-            if let Pass::Enter(on_the_way) = self.admit(form, false).await {
+            if let Pass::Enter(on_the_way) = self.admit(form, &Caller::asking()).await {
                 return on_the_way;
             }
         }
@@ -179,19 +174,14 @@ impl Admission {
 
     /// Records that a contender has entered the queue.
     pub(super) fn arrived(&self) {
-        self.0.lock().arrived += 1;
-    }
-
-    /// Tracks the arrivals of others for a caller that waits for them.
-    pub(super) fn arrivals_for<'a>(&'a self, caller: &'a Caller) -> Arrivals<'a> {
-        Arrivals { admission: self, caller, before: self.0.lock().arrived }
+        self.state.lock().arrived += 1;
     }
 
     /// Hands a place to the first caller that waits for one of this form; returns it if there is none.
     pub(super) fn offer(&self, mut seat: Seat) -> Option<Seat> {
         loop {
             let taker = {
-                let mut state = self.0.lock();
+                let mut state = self.state.lock();
                 let mut waiting = state.waiting.iter();
                 let first = waiting.find(|(_, waiter)| waiter.takes && waiter.form == *seat.form());
                 let first = first.map(|(number, _)| *number);
@@ -213,9 +203,9 @@ impl Admission {
         }
         let client = seat.queue().client().clone();
         let (kept, is_new) = {
-            let mut state = self.0.lock();
+            let mut state = self.state.lock();
             // The one that gives up counts twice, since its place is about to change seats.
-            if state.seats - 1 < COMPANY {
+            if self.occupied() - 1 < COMPANY {
                 return Some(seat);
             }
             match state.kept.upgrade() {
@@ -244,7 +234,7 @@ impl Admission {
 
     /// Takes the first kept place of this form.
     fn take_kept(&self, form: &NodeForm) -> Option<Seat> {
-        let kept = self.0.lock().kept.upgrade()?;
+        let kept = self.state.lock().kept.upgrade()?;
         let mut seats = kept.lock();
         let first = seats.iter().position(|(_, seat)| seat.form() == form)?;
         seats.remove(first).map(|(_, seat)| seat)
@@ -252,34 +242,36 @@ impl Admission {
 
     /// Takes all kept places.
     fn take_all_kept(&self) -> VecDeque<(Instant, Seat)> {
-        let kept = self.0.lock().kept.upgrade();
+        let kept = self.state.lock().kept.upgrade();
         kept.map_or_else(VecDeque::new, |kept| std::mem::take(&mut *kept.lock()))
     }
 
     /// Whether anyone of this client waits in the queue, or is on its way into it.
     pub(super) fn has_callers(&self) -> bool {
-        let state = self.0.lock();
-        state.seats > 0 || !state.waiting.is_empty()
+        self.occupied() > 0 || !self.state.lock().waiting.is_empty()
     }
 
-    /// Records that a place is occupied.
-    pub(super) fn seated(self: &Arc<Self>) -> Seated {
-        self.0.lock().seats += 1;
-        Seated(self.clone())
+    /// Returns what counts one place as occupied until it is dropped.
+    pub(super) fn seat(&self) -> Arc<()> {
+        self.seats.clone()
+    }
+
+    fn occupied(&self) -> usize {
+        Arc::strong_count(&self.seats) - 1
     }
 }
 
 impl OnTheWay {
     /// Counts a contender that leaves, which is admitted in any case.
     pub(super) fn leaving(admission: &Arc<Admission>) -> Self {
-        admission.on_the_way(&mut admission.0.lock())
+        admission.on_the_way(&mut admission.state.lock())
     }
 }
 
 impl Drop for OnTheWay {
     fn drop(&mut self) {
         let next = {
-            let mut state = self.admission.0.lock();
+            let mut state = self.admission.state.lock();
             if self.round != state.round {
                 return;
             }
@@ -314,21 +306,12 @@ async fn look_after(kept: Arc<Kept>) {
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        let waiter = self.admission.0.lock().waiting.remove(&self.number);
-        drop(waiter);
-    }
-}
-
-impl Drop for Seated {
-    fn drop(&mut self) {
-        self.0.0.lock().seats -= 1;
-    }
-}
-
-impl Drop for Arrivals<'_> {
-    fn drop(&mut self) {
-        if self.admission.0.lock().arrived != self.before {
+        let mut state = self.admission.state.lock();
+        if state.arrived != self.arrived_before {
             self.caller.reached();
         }
+        let waiter = state.waiting.remove(&self.number);
+        drop(state);
+        drop(waiter);
     }
 }

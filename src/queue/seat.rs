@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
 
-use super::admission::{OnTheWay, Pass, Seated};
+use super::admission::{OnTheWay, Pass};
 use super::caller::Caller;
 use super::grant::Grant;
 use super::internals::LockInternals;
@@ -32,7 +32,8 @@ pub(crate) struct Seat {
     pub(super) may_be_kept: bool,
     /// Whether it belongs to a ticket, which serves one caller only.
     is_reserved: bool,
-    _counted: Seated,
+    /// Counts the place as occupied.
+    _counted: Arc<()>,
 }
 
 enum State {
@@ -84,10 +85,7 @@ impl Seat {
     /// The caller no longer waits.
     pub(crate) async fn pass(queue: &LockInternals, form: &NodeForm, caller: &Caller) -> Result<Pass> {
         let passing = async {
-            let mut pass = {
-                let _arrivals = queue.admission().arrivals_for(caller);
-                queue.admission().admit(form, caller.may_wait()).await
-            };
+            let mut pass = queue.admission().admit(form, caller).await;
             if let Pass::TakeOver(seat) = &mut pass {
                 seat.may_be_kept = true;
                 if seat.known.is_none() {
@@ -141,7 +139,7 @@ impl Seat {
             known: None,
             may_be_kept: true,
             is_reserved: false,
-            _counted: queue.admission().seated(),
+            _counted: queue.admission().seat(),
         };
         seat.arrive().await?;
         Ok(seat)
@@ -324,7 +322,7 @@ impl Seat {
             known: self.known,
             may_be_kept: self.may_be_kept,
             is_reserved: false,
-            _counted: self.queue.admission().seated(),
+            _counted: self.queue.admission().seat(),
         };
         let admission = self.queue.admission();
         match admission.offer(seat).and_then(|seat| admission.keep(seat)) {
