@@ -3,7 +3,7 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use tokio::sync::oneshot;
 
@@ -12,6 +12,7 @@ use super::caller::Caller;
 use super::grant::Grant;
 use super::internals::LockInternals;
 use super::place::Place;
+use super::pure::contender::Action;
 use super::pure::permits::Passage;
 use super::shared_local_queue::Guess;
 use crate::client::{EphemeralNode, NodeForm};
@@ -48,13 +49,6 @@ enum State {
 
 /// Yields no place if it was told to leave.
 type Moving = Pin<Box<dyn Future<Output = Result<Option<Box<Place>>>> + Send + Sync>>;
-
-#[derive(Clone, Copy, Debug)]
-enum Step {
-    /// Wait until the contender ahead is gone or changed, and look again.
-    Wait,
-    Look,
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
@@ -150,7 +144,7 @@ impl Seat {
     /// # Cancel safety
     /// Nothing is lost: the next call continues.
     pub(crate) async fn wait(&mut self) -> Result<()> {
-        self.go_on(Step::Wait).await
+        self.go_on(Place::park).await
     }
 
     /// Looks where it stands, and re-enters the queue if its node or its session is gone.
@@ -158,7 +152,7 @@ impl Seat {
     /// # Cancel safety
     /// Same as [`wait`](Self::wait).
     pub(crate) async fn look(&mut self) -> Result<()> {
-        self.go_on(Step::Look).await
+        self.go_on(|_| Action::List).await
     }
 
     /// Looks where it stands, unless it has: behind another one of its client it need not.
@@ -169,12 +163,13 @@ impl Seat {
         if self.is_granted() || self.position() > 0 { Ok(()) } else { self.look().await }
     }
 
-    /// Continues the operation in progress, or starts this step.
-    async fn go_on(&mut self, step: Step) -> Result<()> {
+    /// Continues the operation in progress, or begins with this action.
+    async fn go_on(&mut self, action: fn(&Place) -> Action) -> Result<()> {
         self.state = match std::mem::replace(&mut self.state, State::Gone) {
             State::Resting(place) => {
                 let (leave, leaving) = oneshot::channel();
-                State::Moving { moving: Box::pin(take(step, place, leaving)), leave }
+                let action = action(&place);
+                State::Moving { moving: Box::pin(drive(place, action, leaving)), leave }
             }
             state => state,
         };
@@ -186,27 +181,27 @@ impl Seat {
     /// # Cancel safety
     /// Same as [`wait`](Self::wait).
     pub(crate) async fn arrive(&mut self) -> Result<()> {
-        poll_fn(|context| self.poll(context)).await
-    }
-
-    fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
-        // If this panics, the place is gone, and no other caller polls it again.
-        match std::mem::replace(&mut self.state, State::Gone) {
-            State::Moving { mut moving, leave } => {
-                // Polled on the client's runtime: another caller may continue it after the runtime of this one has
-                // ended.
-                let Poll::Ready(moved) = self.queue.client().poll_at_home(moving.as_mut(), context) else {
-                    self.state = State::Moving { moving, leave };
-                    return Poll::Pending;
-                };
-                if let Some(place) = moved? {
-                    self.known = Some(Known { position: place.position(), czxid: place.czxid() });
-                    self.state = State::Resting(place);
+        poll_fn(|context| {
+            // If this panics, the place is gone, and no other caller polls it again.
+            match std::mem::replace(&mut self.state, State::Gone) {
+                State::Moving { mut moving, leave } => {
+                    // Polled on the client's runtime: another caller may continue it after the runtime of this one has
+                    // ended.
+                    let Poll::Ready(moved) = self.queue.client().poll_at_home(moving.as_mut(), context)
+                    else {
+                        self.state = State::Moving { moving, leave };
+                        return Poll::Pending;
+                    };
+                    if let Some(place) = moved? {
+                        self.known = Some(Known { position: place.position(), czxid: place.czxid() });
+                        self.state = State::Resting(place);
+                    }
                 }
+                state => self.state = state,
             }
-            state => self.state = state,
-        }
-        Poll::Ready(Ok(()))
+            Poll::Ready(Ok(()))
+        })
+        .await
     }
 
     /// Returns the place, if no operation is in progress.
@@ -308,7 +303,7 @@ impl Seat {
         match &self.state {
             _ if self.is_reserved => return false,
             // The grant of a caller that has given up goes to the contenders behind it, of any client.
-            State::Resting(place) if place.is_granted() || place.is_idle() || place.node_name().is_none() => {
+            State::Resting(place) if place.is_granted() || place.node_name().is_none() => {
                 return false;
             }
             State::Resting(_) | State::Moving { .. } => {}
@@ -346,24 +341,16 @@ impl Seat {
     }
 }
 
-/// Takes a step, unless it is told to leave.
-async fn take(
-    step: Step,
+/// Carries out one action after another, unless it is told to leave.
+async fn drive(
     mut place: Box<Place>,
+    action: Action,
     leaving: oneshot::Receiver<()>,
 ) -> Result<Option<Box<Place>>> {
-    let told = {
-        let step = async {
-            match step {
-                Step::Wait => place.wait().await,
-                Step::Look => place.look().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            told = step => Some(told),
-            Ok(()) = leaving => None,
-        }
+    let told = tokio::select! {
+        biased;
+        told = place.drive(action) => Some(told),
+        Ok(()) = leaving => None,
     };
     match told {
         Some(told) => told.map(|()| Some(place)),

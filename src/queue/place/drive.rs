@@ -8,7 +8,10 @@ use crate::error::{Error, Result};
 
 impl Place {
     /// Carries out one action after another until there is something to report.
-    pub(super) async fn drive(&mut self, mut action: Action) -> Result<()> {
+    ///
+    /// # Cancel safety
+    /// If cancelled, the place must be dropped or left.
+    pub(crate) async fn drive(&mut self, mut action: Action) -> Result<()> {
         let mut is_confirmed = false;
         loop {
             if self.caller.has_gone() {

@@ -209,13 +209,17 @@ impl Place {
         self.drive(Action::List).await
     }
 
+    /// Returns the action that begins a wait until the contender ahead of us is gone or changed, and another look.
+    pub(crate) fn park(&self) -> Action {
+        self.contender.park(self.local.connection())
+    }
+
     /// Waits until the contender ahead of us is gone or changed, and looks again.
     ///
     /// # Cancel safety
     /// If cancelled, the place must be dropped.
     pub(crate) async fn wait(&mut self) -> Result<()> {
-        let action = self.contender.park(self.local.connection());
-        self.drive(action).await
+        self.drive(self.park()).await
     }
 
     /// Returns our slot in the local queue, if our node is known to exist.

@@ -80,10 +80,6 @@ impl Place {
         }
     }
 
-    pub(crate) fn is_idle(&self) -> bool {
-        self.may_idle
-    }
-
     pub(super) fn watch_while_idle(&mut self) {
         let watched = self.slot.as_ref().zip(self.node_name()).filter(|_| self.may_idle);
         self.idle = watched
