@@ -74,8 +74,8 @@ struct Waiting {
 
 /// How a write is made.
 pub(super) enum Way {
-    /// By itself. It is under way until this is dropped.
-    Alone(Option<Alone>),
+    /// By itself, on this connection. It is under way until `Alone` is dropped.
+    Alone(Arc<Connection>, Option<Alone>),
     /// It waits for others. The sender is dropped when the connection ends.
     Waits(oneshot::Receiver<Reply>),
 }
@@ -117,23 +117,31 @@ impl Wish {
 }
 
 impl Session {
-    /// Makes a write wait for others, if enough of them are under way.
+    /// Makes a write wait for others, if it may wait and enough of them are under way.
     ///
     /// # Errors
-    /// [`ConnectionLoss`](zk::Error::ConnectionLoss): the connection has ended.
+    /// Same as [`connected`](Self::connected).
     pub(super) fn combine(
         self: &Arc<Self>,
-        connection: &Arc<Connection>,
+        may_wait: bool,
         wish: impl FnOnce() -> Wish,
     ) -> Result<Way, zk::Error> {
-        let Some(combining) = connection.server.combining() else { return Ok(Way::Alone(None)) };
+        if !may_wait {
+            return Ok(Way::Alone(self.connected()?, None));
+        }
+        let connection = self.current()?;
+        let Some(combining) = connection.server.combining() else {
+            return Ok(Way::Alone(connection, None));
+        };
         let mut state = combining.state.lock();
         if state.is_over {
             return Err(zk::Error::ConnectionLoss);
         }
         if state.waiting.is_empty() && combining.alone.load(SeqCst) + state.transactions < FEW {
             combining.alone.fetch_add(1, SeqCst);
-            return Ok(Way::Alone(Some(Alone(connection.server.clone()))));
+            let alone = Alone(connection.server.clone());
+            drop(state);
+            return Ok(Way::Alone(connection, Some(alone)));
         }
         let (reply, told) = oneshot::channel();
         state.on.get_or_insert_with(|| (self.clone(), connection.clone()));
@@ -170,7 +178,7 @@ impl Session {
                 // Its caller looks for it already.
                 Wish::Create(_) if reply.is_closed() => Err(zk::Error::ConnectionLoss),
                 Wish::Create(node) => self.create_on(&connection, &node).await.map(Some),
-                Wish::Delete(path) => self.delete_on(&connection, &path).await.map(|()| None),
+                Wish::Delete(path) => self.delete_on(&connection, &path, None).await.map(|()| None),
             };
             (reply, made)
         });

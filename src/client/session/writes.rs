@@ -62,12 +62,8 @@ impl Session {
         node: &NewNode<'_>,
         may_wait: bool,
     ) -> Result<Created, zk::Error> {
-        if !may_wait {
-            return self.create_on(&*self.connected()?, node).await;
-        }
-        let connection = self.current()?;
-        match self.combine(&connection, || Wish::Create(node.to_owned()))? {
-            Way::Alone(_under_way) => self.create_on(&connection, node).await,
+        match self.combine(may_wait, || Wish::Create(node.to_owned()))? {
+            Way::Alone(connection, _under_way) => self.create_on(&connection, node).await,
             Way::Waits(reply) => {
                 reply.await.ok().and_then(Result::transpose).unwrap_or(Err(zk::Error::ConnectionLoss))
             }
@@ -250,22 +246,24 @@ impl Session {
     }
 
     pub(crate) async fn delete(&self, path: &str) -> Result<(), zk::Error> {
-        self.delete_on(&*self.connected()?, path).await
+        self.delete_on(&*self.connected()?, path, None).await
     }
 
-    pub(super) async fn delete_on(&self, connection: &Connection, path: &str) -> Result<(), zk::Error> {
+    pub(super) async fn delete_on(
+        &self,
+        connection: &Connection,
+        path: &str,
+        version: Option<i32>,
+    ) -> Result<(), zk::Error> {
         self.disown(path);
         self.requests.count(Request::Delete);
         let sent = Moment::now();
-        self.written(&connection.server, sent, connection.zookeeper.delete(path, None)).await
+        self.written(&connection.server, sent, connection.zookeeper.delete(path, version)).await
     }
 
     /// Deletes a node if it has that version.
     pub(crate) async fn delete_version(&self, path: &str, version: i32) -> Result<(), zk::Error> {
-        let connection = self.connected_for(Request::Delete)?;
-        self.disown(path);
-        let sent = Moment::now();
-        self.written(&connection.server, sent, connection.zookeeper.delete(path, Some(version))).await
+        self.delete_on(&*self.connected()?, path, Some(version)).await
     }
 
     /// Sends a delete before it returns, or as soon as there is a connection; or with others, if it may [wait for
@@ -276,16 +274,8 @@ impl Session {
         may_wait: bool,
     ) -> Pin<Box<dyn Future<Output = Result<(), zk::Error>> + Send + Sync>> {
         let session = self.clone();
-        let connection = if may_wait { self.current() } else { self.connected() };
-        let way = connection.and_then(|connection| {
-            let way = match may_wait {
-                true => self.combine(&connection, || Wish::Delete(path.to_owned()))?,
-                false => Way::Alone(None),
-            };
-            Ok((connection, way))
-        });
-        match way {
-            Ok((connection, Way::Alone(under_way))) => {
+        match self.combine(may_wait, || Wish::Delete(path.to_owned())) {
+            Ok(Way::Alone(connection, under_way)) => {
                 self.disown(path);
                 self.requests.count(Request::Delete);
                 let sent = Moment::now();
@@ -296,7 +286,7 @@ impl Session {
                     session.written(&server, sent, deleting).await
                 })
             }
-            Ok((_, Way::Waits(reply))) => {
+            Ok(Way::Waits(reply)) => {
                 Box::pin(async move { reply.await.unwrap_or(Err(zk::Error::ConnectionLoss)).map(drop) })
             }
             Err(_) => {
