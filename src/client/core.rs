@@ -16,8 +16,7 @@ use super::hosts::Hosts;
 use super::janitor::Janitor;
 use super::link::Link;
 use super::process::Process;
-use super::supervisor::Source;
-use super::{causes, supervisor};
+use super::supervisor::{self, Source};
 
 /// What all handles of a client share.
 pub(super) struct Core {
@@ -26,7 +25,7 @@ pub(super) struct Core {
     /// Empty, or `/namespace`.
     pub(super) namespace: String,
     /// The configured identity, or the default one once the local address is known.
-    pub(super) identity: Arc<OnceLock<Vec<u8>>>,
+    pub(super) identity: OnceLock<Vec<u8>>,
     /// The default identity without the local address.
     pub(super) identity_without_address: Vec<u8>,
     pub(super) link: Arc<Link>,
@@ -106,55 +105,30 @@ impl Core {
     /// Starts a client.
     pub(super) fn start(settings: ClientBuilder, origin: Origin, home: Home, source: Source) -> Arc<Self> {
         let _at_home = home.runtime().enter();
-        let link = Arc::new(Link::new(home.clone(), origin.servers(), settings.is_for_watches));
-        let closed = CancellationToken::new();
-        let ended = CancellationToken::new();
         let process = Process::here(settings.program.as_deref());
-        let identity_without_address = process.to_data();
-        let identity = Arc::new(settings.identity.clone().map(OnceLock::from).unwrap_or_default());
-        let supervising = supervisor::supervise(
-            source,
-            settings.terms,
-            (identity.clone(), process),
-            link.clone(),
-            closed.clone(),
-            ended.clone(),
-        );
-        match &origin {
-            Origin::Own { hosts, .. } => {
-                let (hosts, patience, link) = (hosts.clone(), settings.connection_timeout, link.clone());
-                home.spawn(async move {
-                    tokio::select! {
-                        () = supervising => {}
-                        never = causes::find(&hosts, patience, &link) => match never {}
-                    }
-                });
-            }
-            Origin::Adopted { .. } => drop(home.spawn(supervising)),
-        }
-        let janitor = Janitor::start(&home);
-        drop(_at_home);
         let namespace = match settings.namespace.as_str() {
             "" => String::new(),
             namespace => format!("/{namespace}"),
         };
-        Arc::new(Self {
+        let core = Arc::new(Self {
+            link: Arc::new(Link::new(origin.servers(), settings.is_for_watches)),
+            identity: settings.identity.clone().map(OnceLock::from).unwrap_or_default(),
+            identity_without_address: process.to_data(),
+            janitor: Janitor::start(&home),
             settings,
             origin,
             namespace,
-            identity,
-            identity_without_address,
-            link,
-            janitor,
             home,
             extensions: Mutex::default(),
             watching: Mutex::default(),
             leaving: CancellationToken::new(),
             stays: TaskTracker::new(),
             grace: Mutex::default(),
-            closed,
-            ended,
-        })
+            closed: CancellationToken::new(),
+            ended: CancellationToken::new(),
+        });
+        core.home.spawn(supervisor::supervise(core.clone(), source, process));
+        core
     }
 
     /// Waits until all sessions have been let go.

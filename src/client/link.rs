@@ -7,7 +7,6 @@ use tokio::sync::watch;
 use zookeeper_client as zk;
 
 use super::clock::Moment;
-use super::home::Home;
 use super::session::Session;
 use super::state::ConnectionState;
 use crate::host_failure::HostFailure;
@@ -53,7 +52,6 @@ impl Status {
 
 /// Publishes the state of the session and of the connection.
 pub(crate) struct Link {
-    home: Home,
     /// The servers, for messages.
     servers: String,
     /// Whether it is that of a [second session](super::watching), whose states are those of the client, as a rule: they
@@ -77,12 +75,11 @@ struct Present {
 }
 
 impl Link {
-    pub(super) fn new(home: Home, servers: String, is_second: bool) -> Self {
+    pub(super) fn new(servers: String, is_second: bool) -> Self {
         let (state, status) = (ConnectionState::Suspended, Status::Connecting { failure: None });
         let connections = Connections::default();
         connections.changed(state.name());
         Self {
-            home,
             servers,
             is_second,
             connections,
@@ -91,10 +88,6 @@ impl Link {
             present: Mutex::new(Present { state, status, disconnected_since: Some(Moment::now()) }),
             causes: watch::Sender::default(),
         }
-    }
-
-    pub(super) fn home(&self) -> &Home {
-        &self.home
     }
 
     pub(crate) fn status(&self) -> watch::Receiver<Status> {

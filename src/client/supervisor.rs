@@ -2,26 +2,24 @@
 
 use std::future::ready;
 use std::pin::pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
-use tokio_util::sync::CancellationToken;
 use zookeeper_client::{self as zk, SessionState};
 
-use super::adopted;
 use super::clock::Moment;
 use super::connection::{Connection, Server, Service};
+use super::core::Core;
 use super::dialer::{Dialed, Dialer, Patience};
-use super::keep_alive_task;
-use super::link::{Link, Status};
+use super::link::Status;
 use super::process::Process;
-use super::serving;
 use super::session::Session;
 use super::state::ConnectionState;
-use super::validity::{Health, Terms, Validity};
+use super::validity::{Health, Validity};
+use super::{adopted, causes, keep_alive_task, serving};
 use crate::waker::contained;
 
 /// How long the requests of a closed client may continue; and how long callers wait for a session to be ended while
@@ -41,41 +39,40 @@ const REFUSED_PAUSE: Duration = Duration::from_secs(1);
 /// Where sessions come from.
 pub(crate) enum Source {
     /// Sessions of our own, created again after each expiry.
-    Own { dialer: Box<Dialer>, session_timeout: Duration },
+    Own(Box<Dialer>),
     /// A session that another owner creates and ends.
     Adopted(zk::Client),
 }
 
-/// Runs until `closed` is cancelled, or an adopted session is over. Cancels `ended` when it has let the session go.
-pub(crate) async fn supervise(
-    source: Source,
-    terms: Terms,
-    (identity, process): (Arc<OnceLock<Vec<u8>>>, Process),
-    link: Arc<Link>,
-    closed: CancellationToken,
-    ended: CancellationToken,
-) {
-    let _ended = ended.clone().drop_guard();
-    let mut ending = Ending { link: link.clone(), closed: closed.clone(), is_due: false };
+/// Runs until the client is closed, or an adopted session is over. Cancels `ended` when it has let the session go.
+pub(super) async fn supervise(core: Arc<Core>, source: Source, process: Process) {
+    let _ended = core.ended.clone().drop_guard();
+    let mut ending = Ending { core: core.clone(), is_due: false };
+    let Core { settings, link, closed, .. } = &*core;
     let by_closing = (ConnectionState::Closed, zk::Error::ClientClosed);
     let (state, source) = match source {
-        Source::Own { dialer, session_timeout } => {
-            if identity.get().is_none() {
-                let address = dialer.hosts().local_address().await;
-                identity.get_or_init(|| Process { address, ..process }.to_data());
+        Source::Own(dialer) => {
+            let supervising = async {
+                if core.identity.get().is_none() {
+                    let address = dialer.hosts().local_address().await;
+                    core.identity.get_or_init(|| Process { address, ..process }.to_data());
+                }
+                Supervisor { core: &core, dialer: &dialer }.run().await;
+            };
+            tokio::select! {
+                () = supervising => {}
+                never = causes::find(dialer.hosts(), settings.connection_timeout, link) => match never {}
             }
-            let supervisor = Supervisor { dialer, session_timeout, terms, link: link.clone(), closed, ended };
-            supervisor.run().await;
             by_closing
         }
         Source::Adopted(zookeeper) => {
             let id = zookeeper.session_id().0;
-            let validity = Validity::new(zookeeper.session_timeout(), terms, Moment::now(), false);
+            let validity = Validity::new(zookeeper.session_timeout(), settings.terms, Moment::now(), false);
             let serving = Arc::new(serving::Serving::new(zookeeper.state_watcher()));
             let session = Arc::new(Session::new(1, id, validity).adopted(&serving));
             let following = follow(&session, async {
                 tokio::select! {
-                    source = adopted::follow(&session, &zookeeper, &serving, &link) => source,
+                    source = adopted::follow(&session, &zookeeper, &serving, link) => source,
                     () = session.replaced() => zk::Error::SessionExpired,
                 }
             });
@@ -96,8 +93,7 @@ pub(crate) async fn supervise(
 /// Closes the client if the supervisor ends without being told to, because its runtime is shut down or because of a
 /// panic: then no further session will be created.
 struct Ending {
-    link: Arc<Link>,
-    closed: CancellationToken,
+    core: Arc<Core>,
     is_due: bool,
 }
 
@@ -106,27 +102,22 @@ impl Drop for Ending {
         if self.is_due {
             return;
         }
-        self.closed.cancel();
+        self.core.closed.cancel();
         // A subscriber may panic, and a second panic would abort the process.
         contained(|| {
             if std::thread::panicking() {
                 tracing::error!("the task that serves the client has panicked; the client is closed");
             }
-            self.link.publish(ConnectionState::Closed, Status::Over { source: zk::Error::ClientClosed });
+            let over = Status::Over { source: zk::Error::ClientClosed };
+            self.core.link.publish(ConnectionState::Closed, over);
         });
     }
 }
 
 /// Creates the sessions of a client, and their connections.
-struct Supervisor {
-    dialer: Box<Dialer>,
-    /// The session timeout to request.
-    session_timeout: Duration,
-    terms: Terms,
-    link: Arc<Link>,
-    closed: CancellationToken,
-    /// Cancelled when no one needs to wait any longer.
-    ended: CancellationToken,
+struct Supervisor<'a> {
+    core: &'a Core,
+    dialer: &'a Dialer,
 }
 
 /// How a session or a connection ended.
@@ -147,7 +138,7 @@ enum End {
     AuthFailed,
 }
 
-impl Supervisor {
+impl Supervisor<'_> {
     async fn run(&self) {
         // The ends of the sessions that were left behind: only once there is a new session.
         let mut burials = FuturesUnordered::new();
@@ -155,13 +146,14 @@ impl Supervisor {
         for epoch in 1.. {
             let dialed = match next.take() {
                 Some(dialed) => dialed,
-                None => match self.closed.run_until_cancelled(self.establish()).await {
+                None => match self.core.closed.run_until_cancelled(self.establish()).await {
                     Some(dialed) => dialed,
                     None => break,
                 },
             };
             let zookeeper = &dialed.zookeeper;
-            let validity = Validity::new(zookeeper.session_timeout(), self.terms, dialed.since, true);
+            let validity =
+                Validity::new(zookeeper.session_timeout(), self.core.settings.terms, dialed.since, true);
             let session = Arc::new(Session::new(epoch, zookeeper.session_id().0, validity));
             let mut keeping = pin!(follow(&session, self.keep(&session, dialed)));
             let end = loop {
@@ -184,8 +176,8 @@ impl Supervisor {
                 End::Expired | End::Disconnected => {}
             }
             let is_refused = matches!(status, Status::Unauthenticated);
-            self.link.publish(ConnectionState::Lost, status);
-            if is_refused && self.closed.run_until_cancelled(sleep(REFUSED_PAUSE)).await.is_none() {
+            self.core.link.publish(ConnectionState::Lost, status);
+            if is_refused && self.core.closed.run_until_cancelled(sleep(REFUSED_PAUSE)).await.is_none() {
                 break;
             }
         }
@@ -194,18 +186,18 @@ impl Supervisor {
 
     /// Retries until there is a session.
     async fn establish(&self) -> Dialed {
-        let mut patience = Patience::most(self.session_timeout);
+        let mut patience = Patience::most(self.core.settings.session_timeout);
         loop {
             for host in self.dialer.round() {
                 match self.dialer.dial(&host, None, patience).await {
                     Ok(dialed) => return dialed,
                     Err(zk::Error::AuthFailed) => {
-                        self.link.publish_status(Status::Unauthenticated);
+                        self.core.link.publish_status(Status::Unauthenticated);
                         sleep(REFUSED_PAUSE).await;
                     }
                     Err(error) => {
                         tracing::debug!(host, %error, "cannot connect yet");
-                        self.link.publish_status(Status::Connecting { failure: Some(error) });
+                        self.core.link.publish_status(Status::Connecting { failure: Some(error) });
                     }
                 }
             }
@@ -218,7 +210,7 @@ impl Supervisor {
     async fn take_leave(&self, session: zk::SessionInfo, is_connected: bool) -> End {
         let burying = self.bury(session, u32::MAX);
         if is_connected {
-            let _ = timeout(self.session_timeout, burying).await;
+            let _ = timeout(self.core.settings.session_timeout, burying).await;
         } else {
             self.leave_after(burying).await;
         }
@@ -227,11 +219,11 @@ impl Supervisor {
 
     /// Waits for burials because the client is closed; callers only for a short time.
     async fn leave_after(&self, burials: impl Future<Output = ()>) {
-        let mut burials = pin!(timeout(self.session_timeout, burials));
+        let mut burials = pin!(timeout(self.core.settings.session_timeout, burials));
         if timeout(FAREWELL, &mut burials).await.is_err() {
             let over = Status::Over { source: zk::Error::ClientClosed };
-            self.link.publish(ConnectionState::Closed, over);
-            self.ended.cancel();
+            self.core.link.publish(ConnectionState::Closed, over);
+            self.core.ended.cancel();
             let _ = burials.await;
         }
     }
@@ -242,7 +234,7 @@ impl Supervisor {
     /// This is done only once there is a new session, and for a limited number of rounds: a server that hears each
     /// attempt but cannot answer would keep the session alive for as long as the attempts continue.
     async fn bury(&self, session: zk::SessionInfo, rounds: u32) {
-        let mut patience = Patience::growing(self.session_timeout);
+        let mut patience = Patience::growing(self.core.settings.session_timeout);
         for _ in 0..rounds {
             let round = self.dialer.round();
             let mut forgetful = 0;
@@ -289,7 +281,7 @@ impl Supervisor {
             let server = Server::Own(serving.gate().clone());
             let connection = Arc::new(Connection::new(number, zookeeper, server));
             session.connect(connection.clone());
-            self.link.publish(state, Status::Live { session: session.clone(), writable: true });
+            self.core.link.publish(state, Status::Live { session: session.clone(), writable: true });
             state = ConnectionState::Reconnected;
             match self.serve(session, connection, serving).await {
                 End::Disconnected => {}
@@ -298,7 +290,7 @@ impl Supervisor {
             }
             session.disconnect();
             let status = Status::Live { session: session.clone(), writable: false };
-            self.link.publish(ConnectionState::Suspended, status);
+            self.core.link.publish(ConnectionState::Suspended, status);
             let left = session.validity().given_up_at().since(Moment::now());
             let connecting = async {
                 // Limits the rate of reconnects to a server that hangs up each time.
@@ -307,7 +299,7 @@ impl Supervisor {
                 }
                 self.reconnect(session, &info).await
             };
-            dialed = match self.closed.run_until_cancelled(timeout(left, connecting)).await {
+            dialed = match self.core.closed.run_until_cancelled(timeout(left, connecting)).await {
                 None => return self.take_leave(info, false).await,
                 Some(Err(_)) => return End::GivenUp(info),
                 Some(Ok(Err(end))) => return end,
@@ -321,7 +313,7 @@ impl Supervisor {
     async fn serve(&self, session: &Session, connection: Arc<Connection>, serving: Service) -> End {
         let gate = serving.gate().clone();
         // In a task of its own, which nothing else wakes.
-        let mut served = Some(self.link.home().serve(serving));
+        let mut served = Some(self.core.home.serve(serving));
         let ended = async {
             let reason = tokio::select! {
                 () = gate.ended() => return,
@@ -332,7 +324,7 @@ impl Supervisor {
             served = None;
             gate.ended().await;
         };
-        if self.closed.run_until_cancelled(ended).await.is_none() {
+        if self.core.closed.run_until_cancelled(ended).await.is_none() {
             let state = connection.zookeeper.state_watcher();
             // With all handles dropped, the session ends as soon as the requests in progress are answered.
             session.end();
@@ -341,7 +333,7 @@ impl Supervisor {
             let mut ended = timeout(FAREWELL, gate.ended()).await;
             if ended.is_err() && kept.strong_count() == 0 {
                 // Only the server can still delay the end.
-                ended = timeout(self.session_timeout, gate.ended()).await;
+                ended = timeout(self.core.settings.session_timeout, gate.ended()).await;
             }
             drop(served);
             let is_ended = ended.is_ok() && state.peek_state().is_terminated();

@@ -48,13 +48,12 @@ impl ClientBuilder {
         self.validate_identity()?;
         let connector = self.connector.clone().with_session_timeout(self.session_timeout);
         let origin = Origin::Own { connect_string: connect_string.to_owned(), hosts: hosts.clone() };
-        let session_timeout = self.session_timeout;
         let home = match self.runtime.clone() {
             Some(runtime) => Home::of(runtime, self.wrapper.clone()),
             None => Home::shared()?,
         };
-        let dialer = Box::new(Dialer::new(connector, hosts, self.uses_sasl));
-        self.start(origin, home, Source::Own { dialer, session_timeout })
+        let dialer = Dialer::new(connector, hosts, self.uses_sasl);
+        self.start(origin, home, Source::Own(Box::new(dialer)))
     }
 
     /// Creates a client on a session that you own. The client does not replace the session when it expires, and
@@ -129,7 +128,7 @@ impl ClientBuilder {
             return invalid("connection timeout", "it must be greater than zero; give several seconds");
         }
         let session_timeout = match source {
-            Source::Own { .. } => self.session_timeout,
+            Source::Own(_) => self.session_timeout,
             Source::Adopted(zookeeper) => zookeeper.session_timeout(),
         };
         if self.terms.margin.is_some_and(|margin| margin > validity::longest_margin(session_timeout)) {

@@ -42,7 +42,7 @@ const DEFAULT_DROP_TIMEOUT: Duration = Duration::from_millis(500);
 #[must_use = "a builder does nothing until it connects"]
 pub struct ClientBuilder {
     connector: zk::Connector,
-    session_timeout: Duration,
+    pub(super) session_timeout: Duration,
     pub(super) connection_timeout: Duration,
     pub(super) drop_timeout: Duration,
     runtime: Option<Handle>,
