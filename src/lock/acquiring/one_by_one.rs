@@ -78,7 +78,7 @@ async fn round(locks: &[Arc<dyn InterProcessLock>], wait: Wait) -> Result<Round>
         let next = tokio::select! {
             biased;
             next = take(&**lock, wait) => next,
-            Err(error) = async { taken[any_lost(&taken).await].ensure_held() } => return Ok(Round::Lost(error)),
+            Err(error) = async { taken[any_lost(taken.iter().collect()).await].ensure_held() } => return Ok(Round::Lost(error)),
         };
         match next {
             Ok(Some(guard)) => taken.push(guard),

@@ -407,13 +407,12 @@ pub(in crate::lock) const BRIEF_WAIT: Duration = Duration::from_millis(100);
 
 /// Waits until one of the locks is lost, and returns which. Sets a watch on their nodes only if this takes long enough to be
 /// worth it.
-pub(in crate::lock) async fn any_lost(guards: impl IntoIterator<Item = &LockGuard>) -> usize {
+pub(in crate::lock) async fn any_lost(guards: Vec<&LockGuard>) -> usize {
     sleep_until(Instant::now() + BRIEF_WAIT).await;
-    let mut guards = guards.into_iter().peekable();
-    if guards.peek().is_none() {
+    if guards.is_empty() {
         return pending().await;
     }
-    select_all(guards.map(|guard| Box::pin(guard.lost()))).await.1
+    select_all(guards.into_iter().map(|guard| Box::pin(guard.lost()))).await.1
 }
 
 /// Runs work as long as a lock is held, which is checked at each poll. `lost` is when to check at the latest.

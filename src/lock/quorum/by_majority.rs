@@ -215,7 +215,7 @@ impl QuorumLock {
                 tokio::select! {
                     biased;
                     taken = &mut taking => break taken?,
-                    lost = any_lost(held.iter().map(|held| &held.guard)) => {
+                    lost = any_lost(held.iter().map(|held| &held.guard).collect()) => {
                         missed.lost(held.swap_remove(lost), &mut pass);
                         if !pass.can_be_granted() {
                             return Ok(Some(missed));
