@@ -275,21 +275,16 @@ impl LockGuard {
 
     /// Returns the nodes by which the lock is held; at least one. A clone keeps none from being released.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = &Arc<HeldNode>> {
-        self.shares().map(Share::node)
-    }
-
-    /// Returns the share of one hold, or of the hold of each member; at least one.
-    fn shares(&self) -> impl Iterator<Item = &Share> {
         let own = match &self.held {
-            Held::One(share) => Some(share),
+            Held::One(share) => Some(share.node()),
             Held::All(_) | Held::Permits(_) => None,
         };
-        own.into_iter().chain(self.members().iter().flat_map(Self::boxed_shares))
+        own.into_iter().chain(self.members().iter().flat_map(Self::boxed_nodes))
     }
 
     // Boxed because a member may itself be a multi-lock.
-    fn boxed_shares(&self) -> Box<dyn Iterator<Item = &Share> + '_> {
-        Box::new(self.shares())
+    fn boxed_nodes(&self) -> Box<dyn Iterator<Item = &Arc<HeldNode>> + '_> {
+        Box::new(self.nodes())
     }
 
     /// Returns the node by which the lock is held. For a multi-lock, this is the node of its first member.
