@@ -64,7 +64,7 @@ debug_by!(Client, |it|
 
 impl Client {
     pub(super) fn new(core: Arc<Core>) -> Self {
-        let presence = Some(Arc::new(Presence::new(core.clone())));
+        let presence = Some(Arc::new(Presence { core: core.clone() }));
         Self { core, presence }
     }
 

@@ -7,13 +7,7 @@ use super::core::{Core, Origin};
 
 /// Keeps a client open. Everything that the user has shares one; background work has none.
 pub(crate) struct Presence {
-    core: Arc<Core>,
-}
-
-impl Presence {
-    pub(super) fn new(core: Arc<Core>) -> Self {
-        Self { core }
-    }
+    pub(super) core: Arc<Core>,
 }
 
 impl Drop for Presence {
