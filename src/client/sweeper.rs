@@ -167,8 +167,10 @@ async fn look_for(session: &Session, due: Vec<Lost>) -> Outcome {
         }
         Err(_) => return Outcome::Done(Vec::new()),
     };
-    let removed = join_all(found.iter().map(|path| remove(session, path))).await;
-    if removed.contains(&false) {
+    let deleted = join_all(found.iter().map(|path| session.delete(path))).await;
+    let outcomes = found.iter().zip(deleted);
+    let again = outcomes.filter(|(path, outcome)| needs_another_attempt(session, path, outcome.clone()));
+    if again.count() > 0 {
         return Outcome::Again(due);
     }
     let found: HashSet<_> = found.iter().filter_map(|path| parent_and_id(path)).collect();
@@ -198,10 +200,4 @@ async fn find(session: &Session, due: &[Lost]) -> Result<Vec<String>, zk::Error>
 fn parent_and_id(path: &str) -> Option<(&str, &str)> {
     let (parent, name) = path.rsplit_once('/')?;
     Some((parent, id_of(name)?))
-}
-
-/// Returns whether the node needs no further attempt.
-async fn remove(session: &Session, path: &str) -> bool {
-    let outcome: Result<(), zk::Error> = session.delete(path).await;
-    !needs_another_attempt(session, path, outcome)
 }
