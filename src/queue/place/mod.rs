@@ -144,10 +144,7 @@ impl Place {
 
     /// Returns how many contenders were ahead at the last look at the queue.
     pub(crate) fn position(&self) -> usize {
-        match self.contender.standing() {
-            Standing::Waiting { position } => position,
-            Standing::Granted | Standing::Outside => 0,
-        }
+        self.contender.position()
     }
 
     /// Returns the transaction that created our node in the queue.

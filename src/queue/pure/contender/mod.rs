@@ -70,6 +70,14 @@ impl Contender {
         self.standing
     }
 
+    /// Returns how many contenders were ahead of it at its last look.
+    pub(crate) fn position(&self) -> usize {
+        match self.standing {
+            Standing::Waiting { position } => position,
+            Standing::Granted | Standing::Outside => 0,
+        }
+    }
+
     /// Returns the next action of a contender that was told to wait, and wants to.
     pub(crate) fn park(&self, now: Connection) -> Action {
         let Standing::Waiting { .. } = self.standing else { return Action::Report };
@@ -260,13 +268,6 @@ impl Contender {
     fn set_watched(&mut self, on: Option<Connection>) {
         if let Some(own) = &mut self.own {
             own.watched = on;
-        }
-    }
-
-    fn position(&self) -> usize {
-        match self.standing {
-            Standing::Waiting { position } => position,
-            Standing::Granted | Standing::Outside => 0,
         }
     }
 
