@@ -49,17 +49,11 @@ pub(crate) struct HeldNode {
     /// Whether the grant has a watch on its node, which the monitor would take over.
     has_watch: AtomicBool,
     is_kept: AtomicBool,
-    /// `None` for a lock that does not linger.
-    lingers: Option<Box<Lingers>>,
-}
-
-/// What a node has that may stay when no one holds by it.
-#[derive(Debug)]
-struct Lingers {
-    /// Where it stays.
-    at: Weak<Lingering>,
-    meters: LockMeters,
+    /// Where the node may stay when no one holds by it; `None` for a lock that does not linger.
+    lingers_at: Option<Weak<Lingering>>,
+    /// How many holds there have been by this node before the present one.
     turn: AtomicU64,
+    meters: LockMeters,
 }
 
 /// What is held until it is released or lost.
@@ -114,9 +108,9 @@ impl HeldNode {
             node_watch: Arc::default(),
             has_watch: AtomicBool::new(has_watch),
             is_kept: AtomicBool::new(false),
-            lingers: lingers_at
-                .map(|at| Lingers { at: Arc::downgrade(at), meters: meters.clone(), turn: AtomicU64::new(0) })
-                .map(Box::new),
+            lingers_at: lingers_at.map(Arc::downgrade),
+            turn: AtomicU64::new(0),
+            meters: meters.clone(),
             session,
         });
         if held.until.is_some() || options.suspect_policy == SuspectPolicy::GiveUp {
@@ -157,13 +151,6 @@ impl HeldNode {
         let reason = self.loss().unwrap_or(LossReason::Deleted);
         self.lose(reason);
         self.lost_error(reason)
-    }
-
-    /// Records that the node was seen to be gone. That is no loss while it is being released.
-    pub(crate) fn seen_gone(&self) {
-        if !self.is_released() {
-            self.deleted();
-        }
     }
 
     /// Returns the fencing token.
@@ -322,23 +309,6 @@ impl HeldNode {
         !state.is_lost()
     }
 
-    /// Deletes the node and waits for the confirmation. The first attempt is the transaction, which has been sent, if it
-    /// deletes this node.
-    ///
-    /// # Errors
-    /// Same as [`LockGuard::release`](crate::LockGuard::release).
-    ///
-    /// # Cancel safety
-    /// Same as [`LockGuard::release`](crate::LockGuard::release).
-    pub(super) async fn finish_release(
-        &self,
-        grant: Grant,
-        transaction: Option<DeleteTogether>,
-    ) -> Result<()> {
-        let found = self.remove(grant, transaction).await?;
-        if found { Ok(()) } else { Err(self.deleted()) }
-    }
-
     /// Releases while other handles to the hold exist, for which it is then lost with `reason`.
     ///
     /// # Errors
@@ -357,7 +327,7 @@ impl HeldNode {
     }
 
     /// Deletes the node, and waits for the confirmation as long as that is useful. Returns whether the node still
-    /// existed.
+    /// existed. The first attempt is the transaction, which has been sent, if it deletes this node.
     ///
     /// # Errors
     /// - The error of the delete.
@@ -365,7 +335,7 @@ impl HeldNode {
     ///
     /// # Cancel safety
     /// The node is deleted in any case.
-    async fn remove(&self, grant: Grant, transaction: Option<DeleteTogether>) -> Result<bool> {
+    pub(super) async fn remove(&self, grant: Grant, transaction: Option<DeleteTogether>) -> Result<bool> {
         self.while_valid(grant.remove(transaction)).await
     }
 
@@ -452,23 +422,21 @@ impl HeldNode {
 
     /// How many holds there have been by this node before the present one.
     pub(super) fn turn(&self) -> u64 {
-        self.lingers.as_ref().map_or(0, |lingers| lingers.turn.load(Ordering::Relaxed))
+        self.turn.load(Ordering::Relaxed)
     }
 
     /// Ends a hold whose last guard is gone without releasing the node, if the node may stay for the next hold.
     /// Returns whether it does.
     pub(crate) fn stays(self: &Arc<Self>) -> bool {
-        let at = self.lingers.as_ref().and_then(|lingers| lingers.at.upgrade());
+        let at = self.lingers_at.as_ref().and_then(Weak::upgrade);
         at.is_some_and(|at| at.take_back(self))
     }
 
     /// Begins another hold by a node that has stayed.
     pub(super) fn begin_turn(self: &Arc<Self>, turn_in_line: Option<Turn>) {
         self.set_turn_in_line(turn_in_line);
-        if let Some(lingers) = &self.lingers {
-            lingers.turn.fetch_add(1, Ordering::Relaxed);
-            self.measure(Some(lingers.meters.hold()));
-        }
+        self.turn.fetch_add(1, Ordering::Relaxed);
+        self.measure(Some(self.meters.hold()));
         self.warn_if_long();
         if let (Some(until), Some(max_hold)) = (&self.until, self.options.max_hold) {
             until.send_replace(from_now(max_hold));

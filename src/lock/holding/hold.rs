@@ -44,7 +44,7 @@ struct Users {
 /// The share that a guard has in its hold. Returning the last one releases the hold.
 #[derive(Debug)]
 pub(crate) struct Share {
-    hold: Arc<Hold>,
+    pub(super) hold: Arc<Hold>,
     is_returned: bool,
 }
 
@@ -55,16 +55,17 @@ pub(crate) struct Downgrading {
 }
 
 impl Hold {
-    /// Creates the hold of one guard, which takes the [first share](Share::first).
-    pub(super) fn new(
+    /// Begins the hold of one guard, and returns its share.
+    pub(super) fn begin(
         owners: Arc<Owners>,
         key: (Owner, Kind),
         acquired_by: Owner,
         number: u64,
         node: Arc<HeldNode>,
-    ) -> Self {
+    ) -> Share {
         let users = Mutex::new(Users { guards: 1, downgrades: 0, is_leaving: false });
-        Self { owners, key, acquired_by, number, node, users, downgraded: Notify::new() }
+        let hold = Self { owners, key, acquired_by, number, node, users, downgraded: Notify::new() };
+        Share { hold: Arc::new(hold), is_returned: false }
     }
 
     pub(in crate::lock) fn node(&self) -> &Arc<HeldNode> {
@@ -115,11 +116,6 @@ impl Hold {
 }
 
 impl Share {
-    /// The share of the guard that a hold is created for.
-    pub(super) fn first(hold: Arc<Hold>) -> Self {
-        Self { hold, is_returned: false }
-    }
-
     pub(crate) fn node(&self) -> &Arc<HeldNode> {
         &self.hold.node
     }
@@ -196,7 +192,8 @@ impl Share {
         match grant {
             Some(grant) => {
                 let transaction = deletes.of(&grant.node);
-                self.hold.node.finish_release(grant, transaction).await
+                let found = self.hold.node.remove(grant, transaction).await?;
+                if found { Ok(()) } else { Err(self.hold.node.deleted()) }
             }
             None => Ok(()),
         }

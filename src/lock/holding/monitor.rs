@@ -55,8 +55,9 @@ pub(super) fn monitor(held: &Arc<HeldNode>) -> impl Future<Output = ()> + Send +
                 is_gone = &mut gone, if is_watching && is_there => {
                     // Or there is no permission to watch it.
                     is_there = false;
-                    if is_gone && let Some(held) = held.upgrade() {
-                        held.seen_gone();
+                    // That is no loss while it is being released.
+                    if is_gone && let Some(held) = held.upgrade().filter(|held| !held.is_released()) {
+                        held.deleted();
                     }
                 }
             }

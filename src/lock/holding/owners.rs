@@ -108,14 +108,14 @@ impl Owners {
         }
         let number = self.claims.hold(acquired_by, &self.path, kind, &node);
         let key = (owner.clone(), kind);
-        let hold = Arc::new(Hold::new(self.clone(), key.clone(), acquired_by.clone(), number, node));
-        entries.holds.insert(key, Arc::downgrade(&hold));
+        let share = Hold::begin(self.clone(), key.clone(), acquired_by.clone(), number, node);
+        entries.holds.insert(key, Arc::downgrade(&share.hold));
         let waiting = entries.waiting.get(owner).map(|(_, holds)| holds.clone());
         drop(entries);
         if let Some(waiting) = waiting {
             waiting.notify_waiters();
         }
-        Share::first(hold)
+        share
     }
 
     /// Removes a hold from the owner map.
