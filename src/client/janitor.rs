@@ -65,15 +65,8 @@ impl Janitor {
         self.post(Job::Finish(delete.boxed()));
     }
 
-    /// Deletes the node of this session in `parent` whose name begins with this id. Its create was sent, with an
-    /// unknown outcome.
-    pub(crate) fn sweep(&self, session: Arc<Session>, parent: Arc<str>, id: &str) {
-        self.post(Job::Sweep { session, lost: Lost::new(parent, id) });
-    }
-
-    /// Deletes a node like [`sweep`](Self::sweep), after a search that has not found it.
-    pub(crate) fn sweep_late(&self, session: Arc<Session>, parent: Arc<str>, id: &str) {
-        let lost = Lost::new(parent, id).not_found(&session);
+    /// Deletes a node of this session, whose create was sent with an unknown outcome.
+    pub(super) fn sweep(&self, session: Arc<Session>, lost: Lost) {
         self.post(Job::Sweep { session, lost });
     }
 

@@ -16,6 +16,7 @@ pub(crate) use self::together::Guard;
 use super::handle::Client;
 use super::retry::Failures;
 use super::session::{NewNode, Session, Watcher};
+use super::sweeper::Lost;
 use super::write::Write;
 use super::{parents, size};
 use crate::error::{Error, Result};
@@ -454,7 +455,7 @@ impl Drop for EphemeralNode {
         let janitor = self.client.janitor();
         match &self.state {
             State::Unsent | State::Gone => {}
-            State::Unknown => janitor.sweep(self.session.clone(), self.parent.clone(), &self.id),
+            State::Unknown => janitor.sweep(self.session.clone(), Lost::new(self.parent.clone(), &self.id)),
             State::Exists { .. } => {
                 let until_gone = (self.watch.take(), self.kept.take());
                 let path = self.path();

@@ -9,7 +9,7 @@ use zookeeper_client as zk;
 use super::super::handle::Client;
 use super::super::session::{NewNode, Session};
 use super::super::size;
-use super::super::sweeper::id_of;
+use super::super::sweeper::{Lost, id_of};
 use super::super::write::Write;
 use super::deletes::Deletes;
 use super::{CreateOutcome, EphemeralNode, State};
@@ -140,7 +140,8 @@ impl EphemeralNode {
                 node.exists(path, None);
             } else {
                 node.state = State::Gone;
-                node.client.janitor().sweep_late(node.session.clone(), node.parent.clone(), &node.id);
+                let lost = Lost::new(node.parent.clone(), &node.id).not_found(&node.session);
+                node.client.janitor().sweep(node.session.clone(), lost);
             }
         }
         Ok(())
