@@ -200,9 +200,9 @@ impl Reentrant {
     /// Makes a reader of a writer, without a gap for the next writer, whichever guard is released first. Returns `None`
     /// if the writer was released and cannot become a reader.
     async fn downgrade(&self, owner: &Owner, writing: Downgrading) -> Result<Option<Share>> {
-        writing.node().ensure_held()?;
+        let writer = writing.hold.node();
+        writer.ensure_held()?;
         let form = self.internals.form(self.kind, self.options().data());
-        let writer = writing.node();
         match downgrade(&self.internals, writer.session(), writer.path(), form).await? {
             // Keeps the token of the writer, which is smaller than that of every later writer.
             Downgrade::Reads(node, slot) => {
@@ -216,7 +216,7 @@ impl Reentrant {
                 Ok(Some(self.hold_share(grant, owner, None)))
             }
             // It stays a writer for as long as it reads.
-            Downgrade::NoPlace => Ok(writing.share()),
+            Downgrade::NoPlace => Ok(writing.hold.share()),
             Downgrade::WriterGone => Err(writer.deleted()),
         }
     }

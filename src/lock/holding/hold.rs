@@ -51,7 +51,7 @@ pub(crate) struct Share {
 /// Keeps the node of a writer in place while it becomes a reader.
 #[derive(Debug)]
 pub(crate) struct Downgrading {
-    hold: Arc<Hold>,
+    pub(in crate::lock) hold: Arc<Hold>,
 }
 
 impl Hold {
@@ -219,17 +219,6 @@ impl Share {
 impl Drop for Share {
     fn drop(&mut self) {
         drop(self.end());
-    }
-}
-
-impl Downgrading {
-    pub(in crate::lock) fn node(&self) -> &Arc<HeldNode> {
-        &self.hold.node
-    }
-
-    /// Returns a share for a guard of the writer; `None` if no guard is left.
-    pub(in crate::lock) fn share(&self) -> Option<Share> {
-        self.hold.share()
     }
 }
 
