@@ -1,7 +1,6 @@
 //! One queue: the children of its path, and their order. Together with `place`, it is Curator's `LockInternals`.
 
 use std::any::Any;
-use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
@@ -40,24 +39,6 @@ pub(crate) struct LockInternals {
 
 /// The queues that a client uses. All lock objects of one path and recipe share one queue.
 type Queues = ByPath<&'static Names, LockInternals>;
-
-/// The paths whose ACL was looked at.
-#[derive(Debug, Default)]
-struct LookedAt(Mutex<HashSet<Arc<str>>>);
-
-impl LookedAt {
-    /// How many are remembered.
-    const MOST: usize = 8192;
-
-    /// Remembers a path. Returns false if it was there.
-    fn is_new(&self, path: &Arc<str>) -> bool {
-        let mut paths = self.0.lock();
-        if paths.len() >= Self::MOST {
-            paths.clear();
-        }
-        paths.insert(path.clone())
-    }
-}
 
 impl LockInternals {
     /// # Errors
@@ -199,8 +180,7 @@ impl LockInternals {
         if opened(&Acls::anyone_all(), &client.acl_of(&path)) == Permission::NONE {
             return;
         }
-        let looked_at: Arc<LookedAt> = client.extension();
-        if !looked_at.is_new(&path) {
+        if self.new_paths.was_looked_at(&path) {
             return;
         }
         self.client.spawn(async move {

@@ -35,6 +35,8 @@ struct Learnt {
     since: Instant,
     /// For each parent: whether the last paths below it were new. It takes two to change the mind.
     scores: Recent<u8>,
+    /// The paths whose ACL was looked at.
+    looked_at: Recent<()>,
     wrong: u64,
 }
 
@@ -83,6 +85,15 @@ impl NewPaths {
         }
     }
 
+    /// Whether the ACL of the path was looked at before. It is from now on.
+    pub(super) fn was_looked_at(&self, path: &str) -> bool {
+        let (path, _) = self.hashes(path);
+        let mut learnt = self.learnt.lock();
+        let was_looked_at = learnt.looked_at.get(path).is_some();
+        learnt.looked_at.insert(path, (), PATHS);
+        was_looked_at
+    }
+
     /// Records that the path exists, because there is a node below it.
     pub(super) fn is_used(&self, path: &str) {
         let (path, _) = self.hashes(path);
@@ -114,7 +125,13 @@ impl Learnt {
 
 impl Default for Learnt {
     fn default() -> Self {
-        Self { used: Recent::default(), since: Instant::now(), scores: Recent::default(), wrong: 0 }
+        Self {
+            used: Recent::default(),
+            since: Instant::now(),
+            scores: Recent::default(),
+            looked_at: Recent::default(),
+            wrong: 0,
+        }
     }
 }
 
