@@ -328,17 +328,6 @@ impl Seat {
             None => true,
         }
     }
-
-    /// Leaves the queue. A create in progress is completed in the background: then its node is known by name and
-    /// need not be searched for.
-    fn end(&mut self) {
-        if let State::Moving { moving, .. } = std::mem::replace(&mut self.state, State::Gone)
-            && self.known.is_none()
-        {
-            self.caller.goes();
-            self.queue.client().finish(moving);
-        }
-    }
 }
 
 /// Carries out one action after another, unless it is told to leave.
@@ -360,9 +349,15 @@ async fn drive(
 }
 
 impl Drop for Seat {
+    /// Leaves the queue, unless the place is given away. A create in progress is completed in the background: then its node
+    /// is known by name and need not be searched for.
     fn drop(&mut self) {
-        if !self.is_given_away() {
-            self.end();
+        if !self.is_given_away()
+            && let State::Moving { moving, .. } = std::mem::replace(&mut self.state, State::Gone)
+            && self.known.is_none()
+        {
+            self.caller.goes();
+            self.queue.client().finish(moving);
         }
     }
 }
