@@ -11,39 +11,31 @@ use super::pure::local_queue::Rank;
 use super::shared_local_queue::SharedLocalQueue;
 use crate::client::PAUSE;
 
-/// Removes a place from its local queue when its node is gone, even while the place is not polled. Dropping this
-/// ends the watch.
+/// Removes the place of that rank from its local queue when the node of that name is gone, even while the place is not polled.
+/// Dropping what this returns ends the watch.
 ///
 /// The waiters behind the place in the local queue watch nothing else, and would wait until the place is polled
 /// again. Nothing is sent while there are no such waiters.
-#[derive(Debug)]
-pub(crate) struct IdleWatch {
-    _until_dropped: DropGuard,
-}
-
-impl IdleWatch {
-    /// Watches the node of that name, for the place of that rank.
-    pub(crate) fn of(
-        internals: &Arc<LockInternals>,
-        local: &Arc<SharedLocalQueue>,
-        rank: Rank,
-        name: String,
-    ) -> Self {
-        let dropped = CancellationToken::new();
-        // Not the queue itself: it would outlive its lock objects until the task learns of the drop.
-        let (queue, local, until_dropped) = (internals.path().clone(), local.clone(), dropped.clone());
-        internals.client().spawn(async move {
-            let watching = async {
-                local.waited_for(rank).await;
-                if is_gone(&queue, &local, &name).await {
-                    local.leave(rank);
-                }
-            };
-            // Whether it ended or was dropped, nothing is left to do.
-            let _ = until_dropped.run_until_cancelled(watching).await;
-        });
-        Self { _until_dropped: dropped.drop_guard() }
-    }
+pub(crate) fn watch(
+    internals: &LockInternals,
+    local: &Arc<SharedLocalQueue>,
+    rank: Rank,
+    name: String,
+) -> DropGuard {
+    let dropped = CancellationToken::new();
+    // Not the queue itself: it would outlive its lock objects until the task learns of the drop.
+    let (queue, local, until_dropped) = (internals.path().clone(), local.clone(), dropped.clone());
+    internals.client().spawn(async move {
+        let watching = async {
+            local.waited_for(rank).await;
+            if is_gone(&queue, &local, &name).await {
+                local.leave(rank);
+            }
+        };
+        // Whether it ended or was dropped, nothing is left to do.
+        let _ = until_dropped.run_until_cancelled(watching).await;
+    });
+    dropped.drop_guard()
 }
 
 /// Waits until the node is gone. Returns false if that cannot be determined.

@@ -218,7 +218,7 @@ impl LocalSlot {
         self.rank
     }
 
-    /// Whether it is still in the local queue: the [watch](super::idle::IdleWatch) on an idle place may have
+    /// Whether it is still in the local queue: the [watch](super::idle::watch) on an idle place may have
     /// removed it.
     pub(crate) fn is_in_local_queue(&self) -> bool {
         self.local.state.lock().local.is_member(self.rank)

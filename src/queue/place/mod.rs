@@ -8,13 +8,13 @@ mod requests;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
+use tokio_util::sync::DropGuard;
 
 use self::new_queue::Way;
 use super::admission::OnTheWay;
 use super::blocker::BlockerWatch;
 use super::caller::Caller;
 use super::grant::Grant;
-use super::idle::IdleWatch;
 use super::internals::LockInternals;
 use super::losses::Losses;
 use super::pure::connection::Connection;
@@ -45,7 +45,7 @@ pub(crate) struct Place {
     slot: Option<LocalSlot>,
     /// Whether our node stays watched because this place might not be polled for a long time.
     may_idle: bool,
-    idle: Option<IdleWatch>,
+    idle: Option<DropGuard>,
     /// The watch on the contender of another session that we wait for.
     blocker: Option<BlockerWatch>,
     /// Notified by the local queue.

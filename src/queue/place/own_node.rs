@@ -5,7 +5,7 @@ use std::future::pending;
 use zookeeper_client as zk;
 
 use super::super::blocker::{cannot_watch, watch_state};
-use super::super::idle::IdleWatch;
+use super::super::idle;
 use super::super::pure::contender::WatchState;
 use super::super::shared_local_queue::LocalSlot;
 use super::Place;
@@ -83,7 +83,7 @@ impl Place {
     pub(super) fn watch_while_idle(&mut self) {
         let watched = self.slot.as_ref().zip(self.node_name()).filter(|_| self.may_idle);
         self.idle = watched
-            .map(|(slot, name)| IdleWatch::of(&self.internals, &self.local, slot.rank(), name.to_owned()));
+            .map(|(slot, name)| idle::watch(&self.internals, &self.local, slot.rank(), name.to_owned()));
     }
 
     /// Whether our node is in the local queue, so that others wait for it as they must.
