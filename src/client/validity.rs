@@ -309,48 +309,12 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn it_is_valid_from_the_sending_of_what_was_answered_for_half_of_the_timeout_at_least() {
-        let validity = clock();
-        heard_for(&validity, Duration::from_secs(7)).await;
-        let (sent, instant) = (Moment::now(), Instant::now());
-        tokio::time::advance(Duration::from_secs(1) - MS).await;
-        assert!(validity.is_valid());
-        tokio::time::advance(MS).await;
-        assert!(!validity.is_valid());
-        validity.answered(Sign::Confirmed, sent);
-        assert!(validity.until() >= instant + TIMEOUT / 2);
-        assert!(validity.is_valid());
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn it_turns_from_sound_to_suspect_to_lapsed() {
-        let validity = clock();
-        assert_eq!(validity.health(true), Health::Sound);
-        assert_eq!(validity.health(false), Health::Suspect);
-        tokio::time::advance(Duration::from_secs(4) - MS).await;
-        assert_eq!(validity.health(true), Health::Sound);
-        tokio::time::advance(MS).await;
-        assert_eq!(validity.health(true), Health::Suspect);
-        tokio::time::advance(Duration::from_secs(4)).await;
-        assert_eq!(validity.health(true), Health::Lapsed);
-        assert_eq!(validity.health(false), Health::Lapsed);
-    }
-
-    #[tokio::test(start_paused = true)]
     async fn the_margin_leaves_a_third_of_the_timeout_at_least() {
         for (margin, term) in [(0, 12), (5, 7), (8, 4), (11, 4)] {
             let terms = Terms { margin: Some(Duration::from_secs(margin)), ..Terms::default() };
             let validity = Validity::new(TIMEOUT, terms, Moment::now(), true);
             assert_eq!(validity.until(), Instant::now() + Duration::from_secs(term));
         }
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn nothing_vouches_for_a_session_that_was_found() {
-        let validity = Validity::new(TIMEOUT, Terms::default(), Moment::now(), false);
-        assert!(!validity.is_valid());
-        validity.answered(Sign::Confirmed, Moment::now());
-        assert!(validity.is_valid());
     }
 
     #[tokio::test(start_paused = true)]

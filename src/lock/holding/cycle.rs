@@ -96,55 +96,6 @@ mod tests {
 
     use super::*;
 
-    fn behind(owner: usize, behind: &[usize]) -> Blocked {
-        Blocked { owner, behind: behind.to_vec(), ..Blocked::default() }
-    }
-
-    fn wants(owner: usize, permits: &[usize], spare: usize) -> Blocked {
-        Blocked { owner, permits: permits.to_vec(), spare, ..Blocked::default() }
-    }
-
-    #[test]
-    fn waits_in_a_ring_never_end() {
-        let ring = [behind(0, &[1]), behind(1, &[2]), behind(2, &[0])];
-        assert_eq!(cycle(&ring, 2), Some(vec![2, 0, 1]));
-        assert_eq!(cycle(&ring[..2], 1), None);
-    }
-
-    #[test]
-    fn a_wait_that_ends_by_itself_breaks_the_ring() {
-        let mut ring = [behind(0, &[1]), behind(1, &[2]), behind(2, &[0])];
-        ring[1].ends = true;
-        assert_eq!(cycle(&ring, 2), None);
-    }
-
-    #[test]
-    fn one_that_cannot_leave_is_enough_in_a_queue() {
-        assert_eq!(cycle(&[behind(0, &[1]), behind(1, &[2, 0, 3])], 1), Some(vec![1, 0]));
-    }
-
-    #[test]
-    fn one_permit_that_may_come_back_is_enough() {
-        let waits = |spare| [behind(0, &[1]), wants(1, &[0, 2], spare)];
-        assert_eq!(cycle(&waits(0), 1), Some(vec![1, 0]));
-        assert_eq!(cycle(&waits(1), 1), None);
-        // All permits are with those who wait.
-        let two = [wants(0, &[0, 1], 1), wants(1, &[0, 1], 1)];
-        assert_eq!(cycle(&two, 1), Some(vec![1]));
-        assert_eq!(cycle(&two[..1], 0), None);
-    }
-
-    #[test]
-    fn an_owner_goes_on_when_one_of_its_waits_ends() {
-        let waits = [behind(0, &[1]), behind(1, &[0]), behind(1, &[2])];
-        assert_eq!(cycle(&waits, 0), None);
-    }
-
-    #[test]
-    fn a_wait_for_others_that_are_stuck_closes_nothing() {
-        assert_eq!(cycle(&[behind(0, &[1]), behind(1, &[0]), behind(2, &[0])], 2), None);
-    }
-
     const OWNERS: usize = 5;
 
     fn waits() -> impl Strategy<Value = Vec<Blocked>> {

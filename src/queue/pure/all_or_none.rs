@@ -157,39 +157,3 @@ impl AllOrNone {
         Action::LeaveAll(loss)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const WAITING: Standing = Standing::Waiting { position: 1 };
-
-    #[test]
-    fn a_look_that_finds_an_earlier_place_waiting_again_waits_there_and_in_no_later_queue() {
-        let mut all = AllOrNone::new(3);
-        assert_eq!(all.start(), Action::Enter);
-        assert_eq!(all.on(Event::Entered), Action::Locate);
-        assert_eq!(all.on(Event::Located(Standing::Granted)), Action::Locate);
-        assert_eq!(all.on(Event::Located(WAITING)), Action::LeaveBehind(1));
-        assert_eq!(all.on(Event::Left), Action::Report);
-        assert_eq!(all.park(), Action::Wait(1));
-        assert_eq!(all.on(Event::Waited(1, Standing::Granted)), Action::Enter);
-        assert_eq!(all.on(Event::Entered), Action::Locate);
-        assert_eq!(all.on(Event::Located(Standing::Granted)), Action::LookAtAll);
-        assert!(!all.is_granted());
-        let looked = vec![WAITING, Standing::Granted, Standing::Granted];
-        assert_eq!(all.on(Event::Looked(looked)), Action::LeaveBehind(0));
-        assert_eq!(all.on(Event::Left), Action::Report);
-        assert_eq!((all.waits_in(), all.park()), (Some(0), Action::Wait(0)));
-    }
-
-    #[test]
-    fn what_is_free_is_held_after_one_transaction_without_another_look() {
-        let mut all = AllOrNone::new(2);
-        assert_eq!(all.start(), Action::Enter);
-        assert_eq!(all.on(Event::Entered), Action::Locate);
-        assert_eq!(all.on(Event::Located(Standing::Granted)), Action::Locate);
-        assert_eq!(all.on(Event::Located(Standing::Granted)), Action::Report);
-        assert!(all.is_granted());
-    }
-}

@@ -35,27 +35,3 @@ impl Dates {
         self.0.extend(dated.iter().map(|(queued, date)| (queued.name.clone(), *date)));
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::super::name::Kind;
-    use super::*;
-
-    fn queued(names: &[&str]) -> Vec<Queued> {
-        let queued =
-            |name: &&str| Queued { name: (*name).to_owned(), kind: Kind::Exclusive, sequence: i32::MAX };
-        names.iter().map(queued).collect()
-    }
-
-    #[test]
-    fn a_date_is_asked_for_once_and_forgotten_with_its_contender() {
-        let mut dates = Dates::default();
-        assert_eq!(dates.part(queued(&["a", "b"])), (vec![], queued(&["a", "b"])));
-        // "b" has gone meanwhile.
-        let dated: Vec<_> = queued(&["a"]).into_iter().zip([7]).collect();
-        dates.learn(&dated);
-        assert_eq!(dates.part(queued(&["c", "a"])), (dated.clone(), queued(&["c"])));
-        assert_eq!(dates.part(queued(&["c"])), (vec![], queued(&["c"])));
-        assert_eq!(dates.part(queued(&["a"])), (vec![], queued(&["a"])));
-    }
-}

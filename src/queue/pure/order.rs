@@ -109,11 +109,6 @@ mod tests {
         queue.into_iter().map(|queued| queued.name).collect()
     }
 
-    /// The order, if numbers determine it.
-    fn ordered(children: &[String]) -> Option<Vec<String>> {
-        contenders(children).in_order().ok().map(names)
-    }
-
     #[test]
     fn unrecognized_children_are_handed_out_and_do_not_count() {
         let mut unrecognized = Vec::new();
@@ -121,39 +116,6 @@ mod tests {
         let contenders = Contenders::among(children, &MUTEX, |name| unrecognized.push(name.to_owned()));
         assert_eq!(unrecognized, ["zebra", "0-foreign"]);
         assert_eq!(contenders.in_order().map(names), Ok(vec!["a-lock-0000000001".to_owned()]));
-    }
-
-    #[test]
-    fn kazoo_go_and_curator_stand_in_one_order() {
-        let children = [
-            "f0__lock__0000000002",
-            "_c_9a-lock-0000000010",
-            "_c_0b-0c-lock-0000000009",
-            "00__lock__0000000011",
-        ]
-        .map(str::to_owned);
-        let order = [
-            "f0__lock__0000000002",
-            "_c_0b-0c-lock-0000000009",
-            "_c_9a-lock-0000000010",
-            "00__lock__0000000011",
-        ]
-        .map(str::to_owned);
-        assert_eq!(ordered(&children), Some(order.to_vec()));
-    }
-
-    #[test]
-    fn the_number_before_the_greatest_is_still_in_order() {
-        let children = vec!["a-lock-2147483646".to_owned(), "a-lock-2147483645".to_owned()];
-        assert_eq!(ordered(&children), Some(vec![children[1].clone(), children[0].clone()]));
-    }
-
-    #[test]
-    fn repeated_and_negative_numbers_need_the_transactions() {
-        for last in ["b-lock-2147483647", "b-lock--2147483648", "b-lock--000000001"] {
-            let children = vec!["a-lock-2147483646".to_owned(), last.to_owned()];
-            assert_eq!(contenders(&children).in_order().map_err(names), Err(children));
-        }
     }
 
     #[test]

@@ -38,22 +38,3 @@ impl Transactions {
         if self.open > 0 { PassOn::WhenGone } else { PassOn::AtOnce }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_local_queue_waits_for_what_may_yet_be_done() {
-        let mut transactions = Transactions::default();
-        assert_eq!(transactions.pass_on(), PassOn::AtOnce);
-        transactions.send();
-        transactions.send();
-        transactions.answered(true);
-        assert_eq!(transactions.pass_on(), PassOn::WhenGone);
-        transactions.answered(false);
-        assert_eq!(transactions.pass_on(), PassOn::WhenGone, "the connection was lost");
-        transactions.answered(true);
-        assert_eq!(transactions.pass_on(), PassOn::AtOnce);
-    }
-}

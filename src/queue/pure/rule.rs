@@ -63,35 +63,6 @@ mod tests {
     }
 
     #[test]
-    fn a_downgraded_writer_holds_beside_its_own_node_and_keeps_the_next_one_out() {
-        let mut queue = queue(&[Kind::Exclusive, Kind::Shared, Kind::Exclusive, Kind::Shared]);
-        queue[1].sequence = 0;
-        let verdicts =
-            |queue: &[Queued]| (0..queue.len()).map(|place| verdict(queue, place)).collect::<Vec<_>>();
-        let [granted, by_0, by_1, by_2] =
-            [Verdict::Granted, Verdict::BlockedBy(0), Verdict::BlockedBy(1), Verdict::BlockedBy(2)];
-        assert_eq!(verdicts(&queue), [granted, granted, by_1, by_2]);
-        queue.remove(0);
-        assert_eq!(verdicts(&queue), [granted, by_0, by_1]);
-    }
-
-    #[test]
-    fn nobody_holds_behind_another_recipe() {
-        const OTHER: Kind = Kind::Foreign("another recipe");
-        let intruders = |kinds: &[Kind]| -> Vec<Option<i32>> {
-            let queue = queue(kinds);
-            (0..queue.len()).map(|place| intruder(&queue, place).map(|found| found.sequence)).collect()
-        };
-        let (x, s) = (Kind::Exclusive, Kind::Shared);
-        assert_eq!(intruders(&[OTHER, x, x, s]), [None, Some(0), Some(0), Some(0)]);
-        // Those behind the intruder first wait for the contender of their own recipe.
-        assert_eq!(intruders(&[x, OTHER, x, s]), [None, None, None, None]);
-        // A reader would be granted beside the reader ahead of it.
-        assert_eq!(intruders(&[s, OTHER, s, x]), [None, None, Some(1), None]);
-        assert_eq!(intruders(&[x, s, OTHER]), [None, None, None]);
-    }
-
-    #[test]
     fn where_numbers_repeat_a_reader_is_nobody_s_downgrade() {
         let mut queue = queue(&[Kind::Exclusive, Kind::Shared]);
         for queued in &mut queue {

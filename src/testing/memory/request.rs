@@ -278,30 +278,6 @@ fn acl(reader: &mut Reader<'_>) -> Decoded<Vec<Acl>> {
 mod tests {
     use super::*;
 
-    /// Every request there is, with bodies that are cut off or are noise.
-    #[test]
-    fn noise_is_refused_and_nothing_panics() {
-        let mut random = fastrand::Rng::with_seed(1);
-        for operation in -12..110 {
-            for length in 0..200 {
-                // Small numbers, so that some lengths are plausible.
-                let body: Vec<_> =
-                    (0..length).map(|_| random.u8(..) & random.u8(..) & random.u8(..)).collect();
-                let _ = (read(operation, &body), update(operation, &body));
-            }
-        }
-    }
-
-    #[test]
-    fn a_transaction_without_an_end_is_malformed() {
-        let body = [opcode::CHECK.to_be_bytes().as_slice(), &[0], &[0xff; 4]].concat();
-        assert!(matches!(update(opcode::MULTI, &body), Ok(Update::Malformed)));
-        let end = [opcode::ERROR.to_be_bytes().as_slice(), &[1], &[0xff; 4]].concat();
-        assert!(
-            matches!(update(opcode::MULTI, &end), Ok(Update::Multi(operations)) if operations.is_empty())
-        );
-    }
-
     #[test]
     fn flags_and_request_must_fit() {
         assert_eq!(kind(opcode::CREATE, 3, None), Ok((Kind::Ephemeral, true)));

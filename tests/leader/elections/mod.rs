@@ -33,30 +33,6 @@ async fn standing(latch: &LeaderLatch, count: usize) -> Vec<Participant> {
 }
 
 #[tokio::test]
-async fn the_first_leads_and_the_next_follows() {
-    let (_server, [one, two]) = server_and_clients().await;
-    let (a, leadership) = leading(&one, LeaderOptions::new().id("a")).await;
-    assert!(a.has_leadership() && leadership.is_valid());
-    let b = latch(&two, "b");
-    assert_eq!(ids(&standing(&a, 2).await), ["a", "b"]);
-    assert_eq!(ids(&[b.leader().await.unwrap().unwrap()]), ["a"]);
-    assert!(!b.has_leadership());
-
-    leadership.resign().await.unwrap();
-    assert_eq!(leadership.loss(), Some(LossReason::Resigned));
-    let next = within(b.await_leadership()).await.unwrap();
-    assert!(next.fencing_token() > leadership.fencing_token());
-    // It stays a candidate.
-    assert_eq!(ids(&standing(&a, 2).await), ["b", "a"]);
-
-    b.close(CloseMode::Silent).await.unwrap();
-    within(a.await_leadership()).await.unwrap();
-    a.close(CloseMode::Silent).await.unwrap();
-    assert_eq!(ids(&a.participants().await.unwrap()), [""; 0]);
-    assert_eq!(a.await_leadership().await.unwrap_err(), Error::CandidateClosed { path: PATH.into() });
-}
-
-#[tokio::test]
 async fn an_observer_sees_who_leads() {
     let (_server, [one, two]) = server_and_clients().await;
     let observer = LeaderObserver::new(&two, PATH).unwrap();

@@ -305,6 +305,3 @@ fn intrusion(queue: &[Queued], place: usize) -> Option<(String, &'static str)> {
     let intruder = intruder(queue, place)?;
     Some((intruder.name.clone(), intruder.foreign_recipe()?))
 }
-
-#[cfg(test)]
-mod tests;

@@ -23,16 +23,3 @@ impl Kind {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_to_live_has_bounds() {
-        assert!(Kind::Ttl(1).is_valid() && Kind::Ttl(LONGEST_TTL).is_valid());
-        for ttl in [0, -1, LONGEST_TTL + 1] {
-            assert!(!Kind::Ttl(ttl).is_valid());
-        }
-    }
-}

@@ -315,6 +315,3 @@ impl Node {
         }
     }
 }
-
-#[cfg(test)]
-mod tests;

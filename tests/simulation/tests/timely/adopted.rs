@@ -1,6 +1,5 @@
 //! Sessions that users have made, and servers that give whoever connects again another session while the old one goes on.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, copy_bidirectional, duplex};
 use zk_recipes::nodes::{PersistentNode, PersistentNodeOptions};
 
 use super::prelude::*;
@@ -200,9 +199,16 @@ struct Place {
 impl Place {
     async fn new(stage: &Stage) -> Self {
         let (servers, forgets) = (patient().start().unwrap(), Rc::<Cell<bool>>::default());
-        let (to, is_told) = (servers.clone(), forgets.clone());
-        let serve = move |client| drop(spawn_local(pass_on(client, to.clone(), is_told.clone())));
-        let proxy = Proxy::passing_on(stage, "10.8.0.1:2181", serve).await;
+        let is_told = forgets.clone();
+        let forget = move |is_handshake, frame: &mut [u8]| {
+            if is_handshake && is_told.take() {
+                // The session and its password.
+                frame[16..24].fill(0);
+                frame[28..44].fill(0);
+            }
+            true
+        };
+        let proxy = Proxy::editing(stage, servers.clone(), "10.8.0.1:2181", forget).await;
         Self { servers, proxy, forgets }
     }
 
@@ -218,26 +224,6 @@ impl Place {
         reconnect(client, &self.proxy).await;
         assert!(!self.forgets.get());
     }
-}
-
-async fn pass_on(
-    mut client: DuplexStream,
-    servers: MemoryEnsemble,
-    forgets: Rc<Cell<bool>>,
-) -> std::io::Result<()> {
-    let length = client.read_u32().await?;
-    let mut request = vec![0; length as usize];
-    client.read_exact(&mut request).await?;
-    if forgets.take() {
-        // The session and its password.
-        request[16..24].fill(0);
-        request[28..44].fill(0);
-    }
-    let (mut near, far) = duplex(1 << 20);
-    spawn_local(servers.serve(0, far));
-    near.write_u32(length).await?;
-    near.write_all(&request).await?;
-    copy_bidirectional(&mut client, &mut near).await.map(drop)
 }
 
 fn kept(client: &Client) -> PersistentNode {

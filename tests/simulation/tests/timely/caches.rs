@@ -43,22 +43,6 @@ async fn a_barrier_that_is_set_lets_nobody_pass_beside_a_cache(stage: Stage) {
     proxy.set_traffic(Traffic::pass());
 }
 
-/// The same on a connection without delay.
-#[history]
-async fn a_barrier_that_one_has_set_lets_nobody_pass_beside_a_cache(stage: Stage) {
-    let client = stage.client(0).await;
-    let barrier = Barrier::new(&client, "/barrier").unwrap();
-    barrier.set().await.unwrap();
-    let _cache = current(&client, "/barrier").await;
-    for round in 0..200 {
-        barrier.remove().await.unwrap();
-        barrier.set().await.unwrap();
-        let open = barrier.wait_within(ms(20)).await.unwrap();
-        assert!(!open, "round {round}: it is told that the way is open");
-    }
-    barrier.remove().await.unwrap();
-}
-
 /// `DoubleBarrier::enter` waits for all members.
 #[history]
 async fn a_double_barrier_lets_no_one_in_alone_beside_a_cache(stage: Stage) {

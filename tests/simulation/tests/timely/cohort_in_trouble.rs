@@ -266,16 +266,10 @@ async fn whichever_request_of_a_waiter_is_lost(stage: Stage) {
 /// Each may read its own nodes only, and the connection is lost or not.
 #[history(false, true)]
 async fn behind_strangers_that_may_not_be_read(stage: Stage, is_cut: bool) {
-    let private = async |who: &str| {
-        let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
-        let login = format!("{who}:secret");
-        let with = move |builder: ClientBuilder| {
-            let builder = session(builder).auth("digest", login);
-            builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()))
-        };
-        stage.connect(1, with).await
-    };
-    let [one, two] = [private("one").await, private("two").await];
+    let [one, two] = [
+        stage.connect(1, |builder| private(builder, "one")).await,
+        stage.connect(1, |builder| private(builder, "two")).await,
+    ];
     let (proxy, client) = stage.far(session).await;
     let in_cohort = |client: &Client| with(client, LockOptions::new().cohort(3));
     let held = in_cohort(&one).acquire().await.unwrap();

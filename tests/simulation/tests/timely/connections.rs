@@ -6,21 +6,6 @@ use super::prelude::*;
 /// By which a session is ended.
 const CLOSE_SESSION: Request = Request::Other(-11);
 
-async fn becomes(client: &Client, wanted: impl Fn(ConnectionState) -> bool) -> ConnectionState {
-    let mut state = client.watch_connection();
-    within(state.wait_for(|state| wanted(*state))).await.unwrap()
-}
-
-fn queue(stage: &Stage, path: &str) -> Vec<String> {
-    stage.servers().children(path).unwrap_or_default()
-}
-
-/// Those by which locks are held or waited for.
-fn ephemerals(stage: &Stage) -> Vec<i64> {
-    let owners = stage.servers().nodes_below("/").into_iter().map(|(_, node)| node.ephemeral_owner);
-    owners.filter(|owner| *owner != 0).collect()
-}
-
 // --- What is told ---
 
 #[history]
@@ -89,7 +74,7 @@ async fn a_connection_that_is_lost_as_soon_as_it_is_made_is_none(stage: Stage) {
         let mut state = guard.watch_state();
         within(state.wait_for(|state| *state == LockState::Suspect)).await.unwrap();
         proxy.refuse_connections(false);
-        becomes(&client, ConnectionState::is_connected).await;
+        connected(&client).await;
         within(state.wait_for(|state| *state == LockState::Held)).await.unwrap();
     }
     guard.release().await.unwrap();
@@ -109,13 +94,13 @@ async fn it_is_back_as_soon_as_a_server_is_however_long_that_was_away(stage: Sta
         for proxy in proxies {
             proxy.cut_off();
         }
-        becomes(&client, |state| !state.is_connected()).await;
+        disconnected(&client).await;
         sleep(ms(outage)).await;
         for proxy in proxies {
             proxy.refuse_connections(false);
         }
         let back = Instant::now();
-        becomes(&client, ConnectionState::is_connected).await;
+        connected(&client).await;
         let late = back.elapsed();
         assert!(late < ms(200) + A_MOMENT, "{late:?} after {outage} ms");
         assert!(guard.is_valid(), "{:?}", guard.loss());
@@ -152,14 +137,14 @@ async fn a_server_that_is_silent_once_after_it_refused_does_not_cost_much_of_a_l
     const LONG: Duration = secs(30);
     let (proxy, client) = stage.far(|builder| builder.session_timeout(LONG)).await;
     proxy.cut_off();
-    becomes(&client, |state| !state.is_connected()).await;
+    disconnected(&client).await;
     // Some attempts are refused.
     sleep(ms(1500)).await;
     let held = proxy.intercept(Request::Confirm, Fate::HoldReply);
     proxy.refuse_connections(false);
     within(held.happened()).await;
     let silent = Instant::now();
-    becomes(&client, ConnectionState::is_connected).await;
+    connected(&client).await;
     assert!(silent.elapsed() < LONG / 10, "{:?}", silent.elapsed());
 }
 
@@ -173,7 +158,7 @@ async fn after_an_outage_beyond_the_session_it_does_not_wait_for_its_own_old_ses
     stage.servers().stop(0);
     assert_eq!(within(guard.lost()).await, LossReason::Expired);
     drop(guard);
-    becomes(&client, |state| state == ConnectionState::Lost).await;
+    state_is(&client, ConnectionState::Lost).await;
     stage.servers().start(0);
     let back = Instant::now();
     let next = within(waiting).await.unwrap().unwrap();
@@ -202,10 +187,10 @@ async fn thousands_of_holds_survive_a_cut_of_half_their_validity(stage: Stage) {
     proxy.refuse_connections(true);
     let before = proxy.requests_seen();
     proxy.cut();
-    becomes(&client, |state| !state.is_connected()).await;
+    disconnected(&client).await;
     sleep(ms(5000)).await;
     proxy.refuse_connections(false);
-    becomes(&client, ConnectionState::is_connected).await;
+    connected(&client).await;
     sleep(ms(1000)).await;
     assert!(stage.servers().watch_count() >= HOLDS, "{}", stage.servers().watch_count());
     let requests = proxy.requests_seen() - before;
@@ -230,11 +215,11 @@ async fn waiters_do_not_all_list_the_queue_after_a_cut(stage: Stage) {
         })
         .collect();
     sleep(ms(300)).await;
-    assert_eq!(queue(&stage, "/locks/a").len(), WAITERS + 1);
+    assert_eq!(queue(&stage, PATH), WAITERS + 1);
     assert!(stage.servers().watch_count() >= WAITERS);
     proxy.take_requests();
     proxy.cut();
-    becomes(&client, |state| state == ConnectionState::Reconnected).await;
+    state_is(&client, ConnectionState::Reconnected).await;
     sleep(ms(300)).await;
     assert!(stage.servers().watch_count() >= WAITERS, "all wait again");
     let requests = proxy.take_requests();
@@ -279,7 +264,7 @@ async fn cuts_without_end_cost_no_waiter_its_place(stage: Stage) {
         clients.push(client);
     }
     sleep(ms(300)).await;
-    let queues = || ["/locks/a", "/locks/s/locks"].map(|path| queue(&stage, path));
+    let queues = || [PATH, "/locks/s/locks"].map(|path| nodes(stage.servers(), path));
     let before = queues();
     assert_eq!(before.each_ref().map(Vec::len), [13, 4]);
     flap(&proxy, FLAPPING).await;
@@ -366,7 +351,7 @@ async fn acquires_come_through_cuts(stage: Stage) {
             }
         }
         sleep(SESSION).await;
-        assert_eq!(queue(&stage, "/locks/a"), Vec::<String>::new());
+        assert_eq!(queue(&stage, PATH), 0);
     }
 }
 
@@ -409,7 +394,7 @@ async fn a_client_that_is_closed_soon_after_a_cut_ends_its_session(stage: Stage)
         proxy.cut();
         sleep(ms(round / 4)).await;
         client.close().await;
-        assert_eq!(ephemerals(&stage), Vec::<i64>::new(), "round {round}");
+        assert_eq!(ephemerals(stage.servers(), "/"), [""; 0], "round {round}");
     }
     assert_eq!(panics.load(SeqCst), 0);
 }
@@ -422,13 +407,13 @@ async fn a_session_that_was_given_up_is_ended_when_the_servers_are_back(stage: S
     let guard = mutex(&client).acquire().await.unwrap();
     stage.servers().stop(0);
     within(guard.lost()).await;
-    becomes(&client, |state| state == ConnectionState::Lost).await;
+    state_is(&client, ConnectionState::Lost).await;
     let broken = proxy.intercept(CLOSE_SESSION, Fate::LoseRequest);
     stage.servers().start(0);
     within(broken.happened()).await;
     let again = proxy.intercept(CLOSE_SESSION, Fate::LoseReply);
     within(again.happened()).await;
     sleep(A_MOMENT).await;
-    assert!(!ephemerals(&stage).contains(&session), "the old node is gone");
+    assert_eq!(ephemerals(stage.servers(), "/"), [""; 0], "the old node is gone");
     assert_ne!(session_id(&client).await, session);
 }

@@ -3,7 +3,6 @@
 use std::time::SystemTime;
 
 use zk_recipes::job::{JobOptions, JobState, ScheduledJob};
-use zk_recipes::nodes::{NodeMode, NodeState, PersistentNode, PersistentNodeOptions};
 use zk_recipes_simulation::network;
 
 use super::prelude::*;
@@ -49,22 +48,6 @@ async fn the_longest_times_are_no_panic(stage: Stage) {
             assert!(within(lock.try_acquire_for(time)).await.unwrap().is_some(), "{time:?}");
         }
     }
-}
-
-#[history]
-async fn what_is_shown_of_a_kept_node_ends_with_the_session(stage: Stage) {
-    let (proxy, client) = stage.far(plain).await;
-    let options = PersistentNodeOptions::new().mode(NodeMode::Ephemeral);
-    let node = PersistentNode::start(&client, "/kept/a", "ours", options).unwrap();
-    let mut state = node.watch_state();
-    within(state.wait_for(NodeState::is_present)).await.unwrap();
-    proxy.cut_off();
-    state_is(&client, ConnectionState::Lost).await;
-    sleep(A_MOMENT).await;
-    assert_eq!(state.get(), NodeState::Absent);
-    proxy.refuse_connections(false);
-    within(state.wait_for(NodeState::is_present)).await.unwrap();
-    within(node.close()).await.unwrap();
 }
 
 const PERIOD: Duration = secs(60);

@@ -232,9 +232,9 @@ async fn leases_whose_release_was_refused_are_counted(stage: Stage, is_awaited: 
     nothing_left(stage.servers()).await;
 }
 
-/// They may be created, and not deleted.
-#[history]
-async fn leases_that_may_not_be_deleted_are_counted(stage: Stage) {
+/// They may be created, and not deleted. The client acquires again at once, or after a while.
+#[history(false, true)]
+async fn leases_that_may_not_be_deleted_are_counted(stage: Stage, is_later: bool) {
     let (_, client, near) = stage.far_and_near(session).await;
     let semaphore = semaphore(&client, 1);
     for _ in 0..4 {
@@ -246,7 +246,11 @@ async fn leases_that_may_not_be_deleted_are_counted(stage: Stage) {
         zk::Permission::READ | zk::Permission::WRITE | zk::Permission::CREATE | zk::Permission::ADMIN;
     operator.set_acl(LEASES, &[zk::Acl::new(but_delete, zk::AuthId::anyone())], None).await.unwrap();
     for _ in 0..5 {
-        if let Ok(Ok(Some(guard))) = timeout(secs(20), semaphore.try_acquire()).await {
+        let tried = timeout(secs(20), semaphore.try_acquire()).await;
+        if is_later {
+            drop(tried);
+            sleep(A_MOMENT).await;
+        } else if let Ok(Ok(Some(guard))) = tried {
             let _ = guard.release().await;
         }
     }

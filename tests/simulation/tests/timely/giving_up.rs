@@ -9,33 +9,6 @@ const STANDSTILL: Duration = secs(1);
 /// How long a client waits for a connection.
 const CONNECTION: Duration = ms(500);
 
-/// The wrong answer: no one has the lock, the server is silent.
-#[history]
-async fn a_silent_server_is_not_taken_for_a_lock_that_is_held(stage: Stage) {
-    let client = stage.client(0).await;
-    let lock = mutex(&client);
-    lock.acquire().await.unwrap().release().await.unwrap();
-    for (callers, times, patience) in [(10, 5, 50 * MS), (200, 1, 200 * MS)] {
-        stage.servers().set_paused(0, true);
-        let start = Instant::now();
-        let calls = (0..callers).map(|_| {
-            let lock = lock.clone();
-            spawn_local(async move {
-                for _ in 0..times {
-                    let tried = lock.try_acquire_for(patience).await;
-                    assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
-                }
-            })
-        });
-        for call in calls.collect::<Vec<_>>() {
-            within(call).await.unwrap();
-        }
-        assert!(start.elapsed() < times * patience + A_MOMENT, "{:?}", start.elapsed());
-        stage.servers().set_paused(0, false);
-        sleep(A_MOMENT).await;
-    }
-}
-
 #[history]
 async fn acquires_that_are_not_polled_keep_no_reader_out(stage: Stage) {
     let client = stage.client(0).await;

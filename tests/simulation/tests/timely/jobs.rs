@@ -297,37 +297,10 @@ async fn work_is_dropped_when_the_leadership_is_lost(stage: Stage) {
     assert!(is_dropped.load(SeqCst));
 }
 
-/// The servers confirm the begin of a run late, or the reply is lost and there is no connection for a while.
-#[history(Fate::HoldReply, Fate::LoseReply)]
-async fn the_distance_of_two_runs_counts_from_the_work(stage: Stage, fate: Fate) {
-    const AT_LEAST: Duration = secs(2);
-    let (proxy, far, near) = stage.far_and_near(|builder| builder.session_timeout(secs(10))).await;
-    let (clock, log) = (ManualClock::new(noon()), Log::default());
-    let options = || JobOptions::new().at_least_for(AT_LEAST);
-    let (first, end) = slow(&far, &clock, options(), 0, &log);
-    waits(&first).await;
-    let second = quick(&near, &clock, options(), 1, &log);
-    let held = proxy.intercept(Request::Multi, fate);
-    proxy.refuse_connections(fate == Fate::LoseReply);
-    clock.advance(PERIOD);
-    within(held.happened()).await;
-    sleep(AT_LEAST * 3 / 4).await;
-    held.release();
-    proxy.refuse_connections(false);
-    assert_eq!(runs(&first).await.last_run.unwrap().begun_at, None);
-    let begun = Instant::now();
-    end.send(Ok(())).unwrap();
-    has_run(&first, 1).await;
-    clock.advance(PERIOD);
-    first.close().await.unwrap();
-    has_run(&second, 2).await;
-    let distance = begun.elapsed();
-    assert!(distance >= AT_LEAST - A_MOMENT && distance < AT_LEAST + A_MOMENT, "{fate:?}: {distance:?}");
-}
-
-/// An operator has deleted the record, which is created by the begin of a run; and the servers confirm that late.
-#[history]
-async fn the_distance_of_two_runs_counts_from_the_work_after_the_record_was_deleted(stage: Stage) {
+/// The servers confirm the begin of a run late, or the reply is lost and there is no connection for a while. Or an operator
+/// has deleted the record, which is created by the begin of a run.
+#[history((Fate::HoldReply, false), (Fate::LoseReply, false), (Fate::HoldReply, true))]
+async fn the_distance_of_two_runs_counts_from_the_work(stage: Stage, fate: Fate, is_deleted: bool) {
     const AT_LEAST: Duration = secs(2);
     let (proxy, far, near) = stage.far_and_near(|builder| builder.session_timeout(secs(10))).await;
     let (clock, log) = (ManualClock::new(noon()), Log::default());
@@ -336,22 +309,30 @@ async fn the_distance_of_two_runs_counts_from_the_work_after_the_record_was_dele
     waits(&first).await;
     let _second = quick(&near, &clock, options(), 1, &log);
     sleep(A_MOMENT).await;
-    assert!(stage.servers().delete(RECORD));
-    let one = proxy.intercept(Request::Multi, Fate::HoldReply);
-    clock.advance(PERIOD);
-    within(one.happened()).await;
-    let held = proxy.intercept(Request::Multi, Fate::HoldReply);
-    one.release();
+    let mut held = proxy.intercept(Request::Multi, fate);
+    proxy.refuse_connections(fate == Fate::LoseReply);
+    if is_deleted {
+        assert!(stage.servers().delete(RECORD));
+        clock.advance(PERIOD);
+        // The first one creates the record.
+        within(held.happened()).await;
+        let begin = proxy.intercept(Request::Multi, fate);
+        std::mem::replace(&mut held, begin).release();
+    } else {
+        clock.advance(PERIOD);
+    }
     within(held.happened()).await;
     sleep(AT_LEAST * 3 / 4).await;
     held.release();
-    let record = runs(&first).await;
+    proxy.refuse_connections(false);
+    let run = runs(&first).await.last_run.unwrap();
+    assert_eq!(run.begun_at, None);
     let begun = Instant::now();
     end.send(Ok(())).unwrap();
-    has_run(&first, record.last_run.unwrap().number).await;
+    has_run(&first, run.number).await;
     clock.advance(PERIOD);
     first.close().await.unwrap();
     until(|| log.begun().len() == 2).await;
     let distance = begun.elapsed();
-    assert!(distance >= AT_LEAST - A_MOMENT, "{distance:?}");
+    assert!(distance >= AT_LEAST - A_MOMENT && distance < AT_LEAST + A_MOMENT, "{fate:?}: {distance:?}");
 }

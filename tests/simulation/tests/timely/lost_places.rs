@@ -206,17 +206,6 @@ async fn futures_that_are_never_polled_are_in_nobodys_way_when_their_nodes_are_g
     nothing_is_left(servers).await;
 }
 
-#[history]
-async fn a_holder_whose_node_is_deleted_hears_of_it_at_the_release(stage: Stage) {
-    let client = stage.connect(0, session).await;
-    let lock = mutex(&client);
-    let guard = lock.acquire().await.unwrap();
-    stage.servers().delete(guard.node_path());
-    assert!(is_lost(&guard.release().await.unwrap_err()));
-    visit(&lock).await;
-    nothing_is_left(stage.servers()).await;
-}
-
 /// CURATOR-171: a holder whose node is deleted goes on.
 #[history]
 async fn an_operator_can_evict_a_holder(stage: Stage) {

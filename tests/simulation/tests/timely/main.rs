@@ -71,7 +71,6 @@ mod takes;
 mod tickets;
 mod tools;
 mod transactions;
-mod tries;
 mod ttl;
 mod unanswered;
 mod values;

@@ -297,24 +297,3 @@ async fn a_take_that_is_never_accepted_ends_after_eleven(stage: Stage) {
     within(behind).await.unwrap().unwrap().unwrap().release().await.unwrap();
     nothing_left(&servers).await;
 }
-
-/// They may be created, and not deleted. The client acquires again after a while.
-#[history]
-async fn leases_that_may_not_be_deleted_are_counted_also_later(stage: Stage) {
-    let (_, client, near) = stage.far_and_near(session).await;
-    let semaphore = Semaphore::new(&client, PATH, 1).unwrap();
-    for _ in 0..4 {
-        once(&semaphore).await;
-    }
-    nothing_left(stage.servers()).await;
-    let operator = near.zookeeper().await.unwrap();
-    let but_delete = Permission::READ | Permission::WRITE | Permission::CREATE | Permission::ADMIN;
-    operator.set_acl(LEASES, &[Acl::new(but_delete, AuthId::anyone())], None).await.unwrap();
-    for _ in 0..5 {
-        let tried = timeout(secs(20), semaphore.try_acquire()).await;
-        drop(tried);
-        sleep(A_MOMENT).await;
-    }
-    assert!(queue(&stage, LEASES) <= 2);
-    client.close().await;
-}

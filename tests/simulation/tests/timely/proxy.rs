@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::rc::Rc;
 
-use tokio::io::DuplexStream;
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, copy, duplex, split};
 use tokio::task::spawn_local;
 use zk_recipes::testing::{FaultProxy, MemoryEnsemble};
 use zk_recipes::{Client, ClientBuilder};
@@ -23,19 +23,50 @@ impl Proxy {
         Self::passing_on(world, address, move |client| drop(spawn_local(servers.serve(0, client)))).await
     }
 
-    /// Passes each connection on to somebody.
-    pub(crate) async fn passing_on(
+    /// Shows all that clients send to somebody, who may change it, and says whether it is passed on. The first of each
+    /// connection is its handshake.
+    pub(crate) async fn editing(
         world: &World,
+        servers: MemoryEnsemble,
         address: &str,
-        serve: impl Fn(DuplexStream) + 'static,
+        edit: impl Fn(bool, &mut [u8]) -> bool + 'static,
     ) -> Self {
+        let edit = Rc::new(edit);
+        Self::passing_on(world, address, move |client| {
+            let (near, far) = duplex(1 << 20);
+            spawn_local(servers.serve(0, far));
+            let ((mut from_client, mut to_client), (mut from_server, mut to_server)) =
+                (split(client), split(near));
+            let edit = edit.clone();
+            spawn_local(async move {
+                let mut is_handshake = true;
+                while let Ok(length) = from_client.read_u32().await {
+                    let mut frame = vec![0; length as usize];
+                    from_client.read_exact(&mut frame).await?;
+                    if edit(std::mem::take(&mut is_handshake), &mut frame) {
+                        to_server.write_u32(length).await?;
+                        to_server.write_all(&frame).await?;
+                    }
+                }
+                to_server.shutdown().await
+            });
+            spawn_local(async move {
+                copy(&mut from_server, &mut to_client).await?;
+                to_client.shutdown().await
+            });
+        })
+        .await
+    }
+
+    /// Passes each connection on to somebody.
+    async fn passing_on(world: &World, address: &str, serve: impl Fn(DuplexStream) + 'static) -> Self {
         let (proxy, address) = (Rc::new(FaultProxy::start("").await.unwrap()), address.to_owned());
         let mut listener = Listener::bind(&address);
         let connections = proxy.clone();
         spawn_local(async move {
             loop {
                 let client = listener.accept().await;
-                let (near, far) = tokio::io::duplex(1 << 20);
+                let (near, far) = duplex(1 << 20);
                 serve(far);
                 spawn_local(connections.serve(client, near));
             }

@@ -1,6 +1,5 @@
 //! The end of a kept node whose requests, replies or connections were lost. Nothing comes back later.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream, copy, duplex, split};
 use zk_recipes::nodes::{NodeMode, PersistentNode};
 
 use super::kept::{PATH, data, start};
@@ -137,40 +136,21 @@ async fn a_persistent_node_dropped_in_an_outage_is_deleted_after_it(stage: Stage
     assert_eq!(data(&stage), None);
 }
 
-/// Passes on what both send. The server does not know the credentials of the client while they are spoiled.
-async fn pass_on(
-    client: DuplexStream,
-    servers: MemoryEnsemble,
-    spoils: Rc<Cell<bool>>,
-) -> std::io::Result<()> {
-    let (near, far) = duplex(1 << 20);
-    spawn_local(servers.serve(0, far));
-    let ((mut from_client, mut to_client), (mut from_server, mut to_server)) = (split(client), split(near));
-    spawn_local(async move {
-        copy(&mut from_server, &mut to_client).await?;
-        to_client.shutdown().await
-    });
-    while let Ok(length) = from_client.read_u32().await {
-        let mut frame = vec![0; length as usize];
-        from_client.read_exact(&mut frame).await?;
-        let scheme = frame.windows(6).position(|part| part == b"digest");
-        if let Some(at) = scheme.filter(|_| spoils.get()) {
-            frame[at] = b'?';
-        }
-        to_server.write_u32(length).await?;
-        to_server.write_all(&frame).await?;
-    }
-    to_server.shutdown().await
-}
-
 /// "tried again in the background for as long as the client lives", which outlasts servers that refuse it for a while.
 #[history]
 async fn a_persistent_node_closed_while_authentication_is_refused_is_deleted_after_that(stage: Stage) {
     assert!(stage.servers().create("/kept", b"", true));
     let (servers, spoils) = (stage.servers().clone(), Rc::<Cell<bool>>::default());
     let is_told = spoils.clone();
-    let serve = move |client| drop(spawn_local(pass_on(client, servers.clone(), is_told.clone())));
-    let proxy = Proxy::passing_on(&stage, "10.9.0.1:2181", serve).await;
+    // The server does not know the credentials of the client while they are spoiled.
+    let spoil = move |_, frame: &mut [u8]| {
+        let scheme = frame.windows(6).position(|part| part == b"digest");
+        if let Some(at) = scheme.filter(|_| is_told.get()) {
+            frame[at] = b'?';
+        }
+        true
+    };
+    let proxy = Proxy::editing(&stage, servers, "10.9.0.1:2181", spoil).await;
     let with = tries(SESSION, secs(3), RetryPolicy::n_times(0, Duration::ZERO));
     let client = proxy.client(|builder| with(builder).auth("digest", "me:secret")).await;
     let node = start(&client, NodeMode::Persistent);

@@ -3,24 +3,6 @@
 use super::kinds::Kind;
 use super::prelude::*;
 
-#[history]
-async fn an_outage_longer_than_the_policy_is_an_error(stage: Stage) {
-    let client = stage.connect(0, tries(SESSION, ms(100), RetryPolicy::n_times(2, ms(10)))).await;
-    stage.servers().stop(0);
-    state_is(&client, ConnectionState::Suspended).await;
-    let mutex = mutex(&client);
-    for error in [
-        within(mutex.acquire()).await.unwrap_err(),
-        within(mutex.try_acquire()).await.unwrap_err(),
-        within(mutex.participants()).await.unwrap_err(),
-    ] {
-        let address = stage.address_of(0);
-        assert!(matches!(&error, Error::NotConnected { hosts, .. } if *hosts == address), "{error}");
-        assert!(error.is_retryable());
-    }
-    stage.servers().start(0);
-}
-
 async fn is(guard: &LockGuard, wanted: LockState) {
     within(guard.watch_state().wait_for(|state| *state == wanted)).await.map(|_| ()).unwrap();
 }
@@ -135,32 +117,6 @@ async fn the_node_of_an_old_session_is_never_granted(stage: Stage) {
     assert!(is_lost(&old.release().await.unwrap_err()));
     guard.release().await.unwrap();
     nothing_is_left(servers).await;
-}
-
-#[history]
-async fn a_release_while_the_server_is_down_is_done_when_it_is_back(stage: Stage) {
-    let client = stage.connect(0, session).await;
-    let session = session_id(&client).await;
-    let lock = mutex(&client);
-    for is_confirmed in [true, false] {
-        let guard = lock.acquire().await.unwrap();
-        stage.servers().stop(0);
-        state_is(&client, ConnectionState::Suspended).await;
-        let releasing = tokio::spawn(async move {
-            if is_confirmed {
-                return guard.release().await;
-            }
-            drop(guard);
-            Ok(())
-        });
-        sleep(A_MOMENT).await;
-        assert_eq!(releasing.is_finished(), !is_confirmed);
-        stage.servers().start(0);
-        within(releasing).await.unwrap().unwrap();
-        state_is(&client, ConnectionState::Reconnected).await;
-        nothing_is_left(stage.servers()).await;
-    }
-    assert_eq!(session_id(&client).await, session, "the session did not end instead");
 }
 
 /// CURATOR-678, -486: after a release that failed for want of a connection, a new acquire waits for its own old node.

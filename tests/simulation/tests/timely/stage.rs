@@ -79,6 +79,13 @@ pub(crate) fn usual(builder: ClientBuilder) -> ClientBuilder {
     session(builder).drop_timeout(Duration::ZERO)
 }
 
+/// Makes the nodes private, so that no one else may read them.
+pub(crate) fn private(builder: ClientBuilder, who: &str) -> ClientBuilder {
+    let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
+    let builder = usual(builder).auth("digest", format!("{who}:secret"));
+    builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()))
+}
+
 impl Stage {
     /// No ephemeral node is left while all sessions live.
     async fn ends(self) {

@@ -1,61 +1,37 @@
 //! A server that answers pings and handshakes, but no requests: it keeps the connection, and the session.
 
-use tokio::io::{AsyncReadExt, AsyncWriteExt, copy, duplex, split};
-use zk_recipes_simulation::network::Listener;
-
 use super::prelude::*;
 
 /// Stands before a server, and passes no requests on to it while it is deaf.
 struct Front {
-    address: String,
+    proxy: Proxy,
     is_deaf: Rc<Cell<bool>>,
 }
 
 impl Front {
-    fn before(stage: &Stage, number: usize) -> Self {
+    async fn before(stage: &Stage, number: usize) -> Self {
+        let is_deaf = Rc::<Cell<bool>>::default();
+        let heard = is_deaf.clone();
+        let passes = move |is_handshake, frame: &mut [u8]| {
+            // Its number.
+            let is_ping = frame.starts_with(&(-2_i32).to_be_bytes());
+            is_handshake || is_ping || !heard.get()
+        };
         let address = format!("10.2.0.{number}:2181");
-        let (is_deaf, servers) = (Rc::<Cell<bool>>::default(), stage.servers().clone());
-        let (mut listener, heard) = (Listener::bind(&address), is_deaf.clone());
-        spawn_local(async move {
-            loop {
-                let (mut from_client, mut to_client) = split(listener.accept().await);
-                let (near, far) = duplex(1 << 20);
-                spawn_local(servers.serve(0, far));
-                let (mut from_server, mut to_server) = split(near);
-                let is_deaf = heard.clone();
-                spawn_local(async move {
-                    let mut is_handshake = true;
-                    while let Ok(length) = from_client.read_u32().await {
-                        let mut frame = vec![0; length as usize];
-                        from_client.read_exact(&mut frame).await?;
-                        // Its number.
-                        let is_ping = frame.starts_with(&(-2_i32).to_be_bytes());
-                        if std::mem::take(&mut is_handshake) || is_ping || !is_deaf.get() {
-                            to_server.write_u32(length).await?;
-                            to_server.write_all(&frame).await?;
-                        }
-                    }
-                    to_server.shutdown().await
-                });
-                spawn_local(async move {
-                    copy(&mut from_server, &mut to_client).await?;
-                    to_client.shutdown().await
-                });
-            }
-        });
-        Self { address, is_deaf }
+        let proxy = Proxy::editing(stage, stage.servers().clone(), &address, passes).await;
+        Self { proxy, is_deaf }
     }
 }
 
 async fn client(stage: &Stage, fronts: &[Front]) -> Client {
-    let servers: Vec<_> = fronts.iter().map(|front| &*front.address).collect();
+    let servers: Vec<_> = fronts.iter().map(|front| &*front.proxy.address).collect();
     let with = tries(SESSION, SESSION / 4, RetryPolicy::one_time(ms(10)));
     stage.connect_to(0, with, &servers.join(",")).await
 }
 
 #[history]
 async fn a_server_that_answers_pings_only_is_left_for_another(stage: Stage) {
-    let fronts = [1, 2].map(|number| Front::before(&stage, number));
+    let fronts = [Front::before(&stage, 1).await, Front::before(&stage, 2).await];
     let client = client(&stage, &fronts).await;
     let session = session_id(&client).await;
     let waiter = mutex(&client);
@@ -74,7 +50,7 @@ async fn a_server_that_answers_pings_only_is_left_for_another(stage: Stage) {
 #[history]
 async fn at_a_server_that_answers_pings_only_nobody_holds_or_waits_for_too_long(stage: Stage) {
     const BRIEF: Duration = secs(1);
-    let front = [Front::before(&stage, 1)];
+    let front = [Front::before(&stage, 1).await];
     let client = client(&stage, &front).await;
     let guard = mutex(&client).acquire().await.unwrap();
     let other = mutex_at(&client, "/locks/b");

@@ -21,13 +21,6 @@ async fn soon<T>(what: &str, future: impl Future<Output = T>) -> T {
     timeout(SOON, future).await.unwrap_or_else(|_| panic!("not within {SOON:?}: {what}"))
 }
 
-/// Makes the nodes private, so that no one else may read them.
-fn private(builder: ClientBuilder, who: &str) -> ClientBuilder {
-    let own = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
-    let builder = usual(builder).auth("digest", format!("{who}:secret"));
-    builder.acl_for_path(move |path| path.contains("/_c_").then(|| own.to_vec()))
-}
-
 async fn near<const N: usize>(stage: &Stage) -> [Client; N] {
     let connecting = (0..N).map(|number| stage.connect(number % stage.machines().len(), usual));
     join_all(connecting).await.try_into().unwrap()
