@@ -293,12 +293,12 @@ impl LockInternals {
 
     pub(crate) async fn in_order(
         &self,
-        session: &Arc<Session>,
+        session: &Session,
         children: Vec<String>,
     ) -> Result<Vec<Queued>, zk::Error> {
         match self.among(children).in_order() {
             Ok(queue) => Ok(queue),
-            Err(undated) => Ok(in_order_of_creation(self.dates(&self.local_queue(session), undated).await?)),
+            Err(undated) => Ok(in_order_of_creation(self.dates(session, undated).await?)),
         }
     }
 
@@ -319,23 +319,35 @@ impl LockInternals {
         children.iter().any(|name| self.names.read(name).is_some())
     }
 
-    /// Fetches the creation dates of these contenders, through the cache of their local queue. Leaves out those that are gone.
+    /// Fetches the creation dates of these contenders. Leaves out those that are gone.
     pub(crate) async fn dates(
         &self,
-        local: &SharedLocalQueue,
-        contenders: Vec<Queued>,
+        session: &Session,
+        undated: Vec<Queued>,
     ) -> Result<Vec<(Queued, i64)>, zk::Error> {
-        let (mut dated, undated) = local.with(|local, _| local.dates().part(contenders));
-        let stats = join_all(undated.iter().map(|queued| {
+        let dates = join_all(undated.iter().map(|queued| {
             let path = self.child(&queued.name);
-            async move { local.session().stat(&path).await }
+            async move { session.stat(&path).await }
         }))
         .await;
-        for (queued, stat) in undated.into_iter().zip(stats) {
-            dated.extend(stat?.map(|stat| (queued, stat.czxid)));
+        let mut created = Vec::with_capacity(undated.len());
+        for (queued, date) in undated.into_iter().zip(dates) {
+            created.extend(date?.map(|stat| (queued, stat.czxid)));
         }
+        Ok(created)
+    }
+
+    /// Fetches the creation dates of contenders through the cache of their local queue.
+    pub(crate) async fn dates_in(
+        &self,
+        local: &SharedLocalQueue,
+        undated: Vec<Queued>,
+    ) -> Result<Vec<(Queued, i64)>, zk::Error> {
+        let (mut created, undated) = local.with(|local, _| local.dates().part(undated));
+        let dated = self.dates(local.session(), undated).await?;
         local.with(|local, _| local.dates().learn(&dated));
-        Ok(dated)
+        created.extend(dated);
+        Ok(created)
     }
 
     /// Returns the error for [`CreateOutcome::TooLarge`](crate::client::CreateOutcome::TooLarge).

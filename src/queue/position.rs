@@ -3,6 +3,7 @@
 use zookeeper_client as zk;
 
 use super::internals::LockInternals;
+use super::pure::order::in_order_of_creation;
 use super::pure::rule::position_of;
 use super::shared_local_queue::SharedLocalQueue;
 use crate::client::{PAUSE, Watcher};
@@ -38,6 +39,9 @@ async fn look(
     own: &str,
 ) -> Result<(Option<usize>, Watcher), zk::Error> {
     let (children, changed) = local.session().watch_list(internals.path()).await?;
-    let queue = internals.in_order(local.session(), children).await?;
+    let queue = match internals.among(children).in_order() {
+        Ok(queue) => queue,
+        Err(undated) => in_order_of_creation(internals.dates_in(local, undated).await?),
+    };
     Ok((position_of(own, &queue), changed))
 }

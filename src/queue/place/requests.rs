@@ -167,7 +167,7 @@ impl Place {
 
     pub(super) async fn date(&mut self, undated: &[Queued]) -> Result<Event> {
         self.ready().await;
-        let dated = self.internals.dates(&self.local, undated.to_vec()).await;
+        let dated = self.internals.dates_in(&self.local, undated.to_vec()).await;
         let event = dated.map(|created| Event::Dated { created, asked: undated.len() });
         event.map_err(|source| self.internals.error("date the contenders of", source))
     }

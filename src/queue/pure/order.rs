@@ -35,10 +35,15 @@ pub(crate) struct Contenders(Vec<Queued>);
 
 impl Contenders {
     /// Selects the contenders in a list of children, and passes the other children to `unrecognized`.
-    pub(crate) fn among(children: Vec<String>, names: &Names, unrecognized: impl FnMut(&str)) -> Self {
-        let Self(mut contenders) = Self::of_any_recipe(children, names, unrecognized);
-        contenders.retain(|queued| queued.foreign_recipe().is_none());
-        Self(contenders)
+    pub(crate) fn among(children: Vec<String>, names: &Names, mut unrecognized: impl FnMut(&str)) -> Self {
+        let recognise = |name: String| match names.read(&name) {
+            Some((kind, sequence)) => Some(Queued { name, kind, sequence }),
+            None => {
+                unrecognized(&name);
+                None
+            }
+        };
+        Self(children.into_iter().filter_map(recognise).collect())
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -337,3 +337,23 @@ async fn given_up(acquire: impl AsyncFn() -> Result<LockGuard>) -> Error {
         }
     }
 }
+
+/// Past the last number, a name without an id comes back, behind the one that came meanwhile.
+#[history]
+async fn a_name_that_comes_back_past_the_last_number_is_shown_behind_the_others(stage: Stage) {
+    let client = stage.connect(0, session).await;
+    let lock = mutex(&client);
+    visit(&lock).await;
+    let plain = format!("{PATH}/lock-2147483647");
+    let other = format!("{PATH}/_c_00000000-0000-0000-0000-000000000000-lock-2147483647");
+    assert!(stage.servers().create(&plain, b"", false) && stage.servers().create(&other, b"", false));
+    let shown = async || -> Vec<String> {
+        let all = within(lock.participants()).await.unwrap();
+        all.iter().map(|one| one.node_path().to_owned()).collect()
+    };
+    assert_eq!(shown().await, [plain.clone(), other.clone()]);
+    assert!(stage.servers().delete(&plain) && stage.servers().create(&plain, b"", false));
+    let (now, holder) = (shown().await, within(lock.holder()).await.unwrap().unwrap());
+    assert!(stage.servers().delete(&plain) && stage.servers().delete(&other));
+    assert_eq!((now, holder.node_path()), (vec![other.clone(), plain], &*other));
+}
