@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use zookeeper_client as zk;
 
 use crate::client::{
-    Client, CreateOutcome, EphemeralNode, Failures, LONGEST_PAUSE, NodeForm, Session, parent,
+    Client, CreateOutcome, EphemeralNode, Failures, LONGEST_PAUSE, NodeForm, Session, Sharing, parent,
 };
 use crate::error::Result;
 
@@ -45,7 +45,7 @@ impl Member {
     /// Creates the node. See [`EphemeralNode::create`].
     pub(super) async fn create(&mut self) -> Result<CreateOutcome, zk::Error> {
         self.trace.remember(self.node.session());
-        let outcome = self.node.create(false).await;
+        let outcome = self.node.create(Sharing::None).await;
         if !matches!(outcome, Ok(CreateOutcome::Created | CreateOutcome::Unknown(_))) {
             self.trace.is_gone = true;
         }

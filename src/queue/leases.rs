@@ -104,6 +104,11 @@ impl Leases {
         &self.limit
     }
 
+    /// Whether there is one permit, and never another.
+    pub(super) fn has_one_permit(&self) -> bool {
+        matches!(&self.limit, Limit::Fixed(limit) if limit.permits() == 1)
+    }
+
     /// # Errors
     /// [`Error::InvalidArgument`] if the servers would reject a request that creates so many leases.
     pub(crate) fn ensure_fit(&self, wanted: u32, data: Option<Arc<[u8]>>) -> Result<()> {

@@ -116,7 +116,14 @@ impl PermitWaiter {
     /// Takes the leases, if it got them. It is empty afterwards: dropping it leaves the gate, and no one
     /// waits for that.
     pub(crate) fn take_grants(&mut self) -> Option<Vec<Grant>> {
-        self.taken.take_if(|_| self.machine.is_granted())
+        let grants = self.taken.take_if(|_| self.machine.is_granted())?;
+        if self.leases.has_one_permit()
+            && let Some(gate) = self.seat.place_mut()
+        {
+            // No one else could have a permit meanwhile. So a release that comes soon takes one write for both.
+            gate.may_stay_a_moment();
+        }
+        Some(grants)
     }
 
     /// Waits until it has its leases.

@@ -15,7 +15,7 @@ use self::deletes::DeleteTogether;
 pub(crate) use self::together::Guard;
 use super::handle::Client;
 use super::retry::Failures;
-use super::session::{NewNode, Session, Watcher};
+use super::session::{NewNode, Session, Sharing, Watcher};
 use super::sweeper::Lost;
 use super::write::Write;
 use super::{parents, size};
@@ -36,8 +36,8 @@ pub(crate) struct EphemeralNode {
     form: NodeForm,
     state: State,
     watch: Option<OwnWatch>,
-    /// Whether a delete was sent. Another one may find it gone, and so goes alone.
-    is_being_deleted: bool,
+    /// Of its next delete. One after the first may find it gone, and so goes alone.
+    delete_sharing: Sharing,
     /// Dropped when the node is known to be gone.
     kept: Option<Box<dyn Any + Send + Sync>>,
 }
@@ -124,7 +124,7 @@ impl EphemeralNode {
             form,
             state: State::Unsent,
             watch: None,
-            is_being_deleted: false,
+            delete_sharing: Sharing::IfBusy,
             kept: None,
         }
     }
@@ -170,14 +170,14 @@ impl EphemeralNode {
     ///
     /// # Cancel safety
     /// The node may exist; dropping `self` removes it.
-    pub(crate) async fn create(&mut self, may_wait: bool) -> Result<CreateOutcome, zk::Error> {
+    pub(crate) async fn create(&mut self, sharing: Sharing) -> Result<CreateOutcome, zk::Error> {
         self.state = State::Unknown;
         let create = self.to_create();
         if !self.client.fits([size::of_write(&create.to_write())]) {
             self.state = State::Gone;
             return Ok(CreateOutcome::TooLarge);
         }
-        let error = match self.session.create(&create, may_wait).await {
+        let error = match self.session.create(&create, sharing).await {
             Ok(created) => {
                 self.exists(&created.path, created.czxid);
                 return Ok(CreateOutcome::Created);
@@ -341,6 +341,11 @@ impl EphemeralNode {
         self.client.make_parents(&self.session, &self.parent).await
     }
 
+    /// From now on, its delete may wait for the next write of the session, but not for long.
+    pub(crate) fn may_stay_a_moment(&mut self) {
+        self.delete_sharing = Sharing::WithNext;
+    }
+
     /// Gives up the node, which is known to be gone.
     pub(crate) fn forget(mut self) {
         self.is_gone();
@@ -399,7 +404,7 @@ impl EphemeralNode {
         let mut in_doubt = false;
         let mut until_sent = Some(until_sent);
         loop {
-            let may_wait = !std::mem::replace(&mut self.is_being_deleted, true);
+            let sharing = std::mem::replace(&mut self.delete_sharing, Sharing::None);
             let sent_before = transaction.as_ref().map(|transaction| transaction.before);
             let before = sent_before.unwrap_or_else(|| self.session.before_sending());
             let deleted = match transaction.take() {
@@ -411,7 +416,7 @@ impl EphemeralNode {
                     }
                 }
                 None => {
-                    let deleting = self.session.send_delete(&path, may_wait);
+                    let deleting = self.session.send_delete(&path, sharing);
                     drop(until_sent.take());
                     self.client.attempt_one(&self.session, deleting).await
                 }
@@ -459,7 +464,7 @@ impl Drop for EphemeralNode {
             State::Exists { .. } => {
                 let until_gone = (self.watch.take(), self.kept.take());
                 let path = self.path();
-                let sent = self.session.send_delete(&path, !self.is_being_deleted);
+                let sent = self.session.send_delete(&path, self.delete_sharing);
                 janitor.delete(self.session.clone(), path, sent, until_gone);
             }
         }
@@ -520,7 +525,7 @@ mod tests {
             let form = NodeForm { marker: "lock-".into(), number: None, data: Some(vec![0; bytes].into()) };
             EphemeralNode::new(&client, session.clone(), &"/a".into(), form)
         };
-        let create = |mut node: EphemeralNode| node.create(false).now_or_never().unwrap();
+        let create = |mut node: EphemeralNode| node.create(Sharing::None).now_or_never().unwrap();
         // Without a connection, what is sent is lost.
         assert!(matches!(create(node(1)), Ok(CreateOutcome::Unknown(_))));
         assert!(matches!(create(node(1 << 20)), Ok(CreateOutcome::TooLarge)));

@@ -7,7 +7,7 @@ use futures_util::future::join_all;
 use zookeeper_client as zk;
 
 use super::super::handle::Client;
-use super::super::session::{NewNode, Session};
+use super::super::session::{NewNode, Session, Sharing};
 use super::super::size;
 use super::super::sweeper::{Lost, id_of};
 use super::super::write::Write;
@@ -109,7 +109,7 @@ impl EphemeralNode {
         }
         let existing = nodes.iter_mut().filter(|node| node.name().is_some());
         let deleting = existing.map(|node| {
-            let sent = node.session.send_delete(&node.path(), false);
+            let sent = node.session.send_delete(&node.path(), Sharing::None);
             async move {
                 match sent.await {
                     Ok(()) | Err(zk::Error::NoNode) => node.state = State::Gone,

@@ -70,6 +70,18 @@ pub(super) enum Wish {
 struct Waiting {
     wish: Wish,
     reply: oneshot::Sender<Reply>,
+    sharing: Sharing,
+}
+
+/// With which others a write may share a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sharing {
+    /// It is sent by itself, at once.
+    None,
+    /// It waits for others if enough of them are under way.
+    IfBusy,
+    /// It waits for the next one in any case: nothing depends on it.
+    WithNext,
 }
 
 /// How a write is made.
@@ -117,16 +129,16 @@ impl Wish {
 }
 
 impl Session {
-    /// Makes a write wait for others, if it may wait and enough of them are under way.
+    /// Makes a write wait for others, if it is to share a transaction with them.
     ///
     /// # Errors
     /// Same as [`connected`](Self::connected).
     pub(super) fn combine(
         self: &Arc<Self>,
-        may_wait: bool,
+        sharing: Sharing,
         wish: impl FnOnce() -> Wish,
     ) -> Result<Way, zk::Error> {
-        if !may_wait {
+        if sharing == Sharing::None {
             return Ok(Way::Alone(self.connected()?, None));
         }
         let connection = self.current()?;
@@ -137,7 +149,8 @@ impl Session {
         if state.is_over {
             return Err(zk::Error::ConnectionLoss);
         }
-        if state.waiting.is_empty() && combining.alone.load(SeqCst) + state.transactions < FEW {
+        let is_busy = || combining.alone.load(SeqCst) + state.transactions >= FEW;
+        if sharing == Sharing::IfBusy && state.waiting.is_empty() && !is_busy() {
             combining.alone.fetch_add(1, SeqCst);
             let alone = Alone(connection.server.clone());
             drop(state);
@@ -145,7 +158,7 @@ impl Session {
         }
         let (reply, told) = oneshot::channel();
         state.on.get_or_insert_with(|| (self.clone(), connection.clone()));
-        state.waiting.push_back(Waiting { wish: wish(), reply });
+        state.waiting.push_back(Waiting { wish: wish(), reply, sharing });
         drop(state);
         combining.service.wake();
         Ok(Way::Waits(told))
@@ -221,6 +234,11 @@ impl State {
         taken
     }
 
+    /// Whether one of those that wait has waited for others enough.
+    fn is_wanted(&self) -> bool {
+        self.waiting.iter().any(|waiting| waiting.sharing == Sharing::IfBusy)
+    }
+
     /// Sends a transaction of those that wait, if there are any.
     fn send(&mut self) {
         let Some((session, connection)) = self.on.clone() else { return };
@@ -282,7 +300,7 @@ impl Combining {
     /// Sends what is due, which may be all. Returns whether some wait.
     fn send_due(&self, is_due: bool, under_way: &mut FuturesUnordered<Sent>) -> bool {
         let mut state = self.state.lock();
-        while !state.waiting.is_empty() && (is_due || state.transactions < TRANSACTIONS) {
+        while is_due && !state.waiting.is_empty() || state.transactions < TRANSACTIONS && state.is_wanted() {
             state.send();
         }
         under_way.extend(state.sent.drain(..));

@@ -21,6 +21,7 @@ use tokio::time::timeout;
 use zookeeper_client as zk;
 
 use self::adoption::Adoption;
+pub(crate) use self::combining::Sharing;
 pub(super) use self::combining::{Combining, Transactions};
 pub(crate) use self::reads::Read;
 pub(crate) use self::tree_watch::TreeWatch;

@@ -8,7 +8,7 @@ use zookeeper_client as zk;
 use super::super::clock::Moment;
 use super::super::validity::{Terms, Validity};
 use super::super::write::Write;
-use super::{NewNode, Session};
+use super::{NewNode, Session, Sharing};
 
 /// Of requests that are polled one after another, a later one must not overtake an earlier one that waits.
 #[test]
@@ -19,7 +19,7 @@ fn a_request_without_a_connection_fails_when_it_is_polled_first() {
     let check = [Write::Check { path: "/", version: None }];
     let multi = |error: Option<zk::MultiWriteError>| error.map(zk::Error::from);
     let outcomes = [
-        session.create(&node(), false).now_or_never().map(Result::err),
+        session.create(&node(), Sharing::None).now_or_never().map(Result::err),
         session.create_together(None, &[node()]).now_or_never().map(Result::err),
         session.commit(&check).now_or_never().map(|committed| multi(committed.err())),
         session.create_persistent("/a", b"", &[]).now_or_never().map(Result::err),

@@ -14,7 +14,7 @@ use super::super::clock::Moment;
 use super::super::connection::{Connection, Server};
 use super::super::signs::Sign;
 use super::super::write::Write;
-use super::combining::{Way, Wish};
+use super::combining::{Sharing, Way, Wish};
 use super::{Session, lost};
 use crate::failure::Failure;
 use crate::meters::Request;
@@ -56,13 +56,13 @@ impl NewNode<'_> {
 }
 
 impl Session {
-    /// Creates an ephemeral node: in a transaction with others, if it may wait for them.
+    /// Creates an ephemeral node.
     pub(crate) async fn create(
         self: &Arc<Self>,
         node: &NewNode<'_>,
-        may_wait: bool,
+        sharing: Sharing,
     ) -> Result<Created, zk::Error> {
-        match self.combine(may_wait, || Wish::Create(node.to_owned()))? {
+        match self.combine(sharing, || Wish::Create(node.to_owned()))? {
             Way::Alone(connection, _under_way) => self.create_on(&connection, node).await,
             Way::Waits(reply) => {
                 reply.await.ok().and_then(Result::transpose).unwrap_or(Err(zk::Error::ConnectionLoss))
@@ -266,15 +266,15 @@ impl Session {
         self.delete_on(&*self.connected()?, path, Some(version)).await
     }
 
-    /// Sends a delete before it returns, or as soon as there is a connection; or with others, if it may [wait for
-    /// them](Self::combine). The future yields the reply.
+    /// Sends a delete before it returns, or as soon as there is a connection; or has it wait for others. The future yields
+    /// the reply.
     pub(crate) fn send_delete(
         self: &Arc<Self>,
         path: &str,
-        may_wait: bool,
+        sharing: Sharing,
     ) -> Pin<Box<dyn Future<Output = Result<(), zk::Error>> + Send + Sync>> {
         let session = self.clone();
-        match self.combine(may_wait, || Wish::Delete(path.to_owned())) {
+        match self.combine(sharing, || Wish::Delete(path.to_owned())) {
             Ok(Way::Alone(connection, under_way)) => {
                 self.disown(path);
                 self.requests.count(Request::Delete);

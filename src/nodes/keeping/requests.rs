@@ -9,7 +9,9 @@ use zookeeper_client::{self as zk, CreateMode};
 use super::decision::{self, Data, Known, Lifetime, Seen, Sight, Step};
 use super::keeper::Keeper;
 use super::progress::Wanted;
-use crate::client::{Client, CreateOutcome, EphemeralNode, NewNode, NodeForm, Session, Watcher, Write};
+use crate::client::{
+    Client, CreateOutcome, EphemeralNode, NewNode, NodeForm, Session, Sharing, Watcher, Write,
+};
 use crate::error::Error;
 use crate::failure::Failure;
 
@@ -317,7 +319,7 @@ impl Keeper {
             Some(session.create_persistent(path, &data, &acl).await?.czxid)
         } else {
             let node = NewNode { path: path.to_owned(), numbered: false, data, acl };
-            session.create(&node, false).await?.czxid
+            session.create(&node, Sharing::None).await?.czxid
         };
         let data = Data::Of(wanted.generation);
         Ok(czxid.map(|czxid| Known { czxid, version: 0, data }))
@@ -389,7 +391,7 @@ impl Keeper {
             None => self.new_node(session, wanted),
         };
         self.may_exist = true;
-        let created = self.client.attempt_one(session, node.create(false)).await;
+        let created = self.client.attempt_one(session, node.create(Sharing::None)).await;
         match created {
             Ok(CreateOutcome::Created) => Ok(self.named(node, Some(wanted.generation))),
             Ok(CreateOutcome::ParentMissing) if self.creates_parents => self.make_parents(session).await,

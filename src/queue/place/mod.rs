@@ -233,6 +233,11 @@ impl Place {
         Some(Grant { slot: self.slot.take(), node: self.node.take()?, czxid })
     }
 
+    /// From now on, our node may stay until the next write of the session, but not for long.
+    pub(crate) fn may_stay_a_moment(&mut self) {
+        self.node.iter_mut().for_each(EphemeralNode::may_stay_a_moment);
+    }
+
     /// Leaves the queue, and waits for the confirmation.
     ///
     /// # Cancel safety

@@ -13,7 +13,7 @@ use super::super::pure::order::Queued;
 use super::super::{front, position};
 use super::Place;
 use super::new_queue::Way;
-use crate::client::{CreateOutcome, EphemeralNode, Session, Watcher};
+use crate::client::{CreateOutcome, EphemeralNode, Session, Sharing, Watcher};
 use crate::error::{Error, Result};
 
 impl Place {
@@ -42,11 +42,12 @@ impl Place {
         let along = Prefetching::of(internals, &self.local);
         self.entry.sent(along.vacancy());
         // A list would send it at once; and one that is refused, for want of the queue, holds the others up.
-        let may_wait = !along.lists() && internals.is_used();
+        let is_likely = !along.lists() && internals.is_used();
+        let sharing = if is_likely { Sharing::IfBusy } else { Sharing::None };
         // `join3` polls in this order, and the first poll sends: the list already shows our node.
         let create = async {
             self.caller.sends();
-            node.create(may_wait).await
+            node.create(sharing).await
         };
         let asked = join3(along.watch_parent(), create, along.list());
         let (watched, outcome, listed) = internals.client().attempt(&session, asked).await.unwrap_or((

@@ -394,3 +394,56 @@ async fn a_burst_of_small_writes_costs_no_one_the_connection(stage: Stage, kib: 
     until(|| ephemerals(&servers, &format!("{chroot}/locks")).len() == 1).await;
     assert_eq!(held.loss(), None, "{kib} KiB");
 }
+
+/// No one else can have a permit meanwhile. A release that comes soon takes one write for both.
+#[history]
+async fn the_place_at_the_gate_of_the_only_permit_goes_with_the_next_write(stage: Stage) {
+    use Request::{Delete, Multi};
+    let (proxy, client) = stage.far(session).await;
+    let mutex = SemaphoreMutex::new(&client, PATH).unwrap();
+    for _ in 0..4 {
+        once(&mutex).await;
+    }
+    proxy.take_requests();
+    once(&mutex).await;
+    assert_eq!(proxy.take_requests(), [Multi, Multi]);
+    drop(mutex.acquire().await.unwrap());
+    sleep(A_MOMENT).await;
+    assert_eq!(proxy.take_requests(), [Multi, Multi]);
+    let guard = mutex.acquire().await.unwrap();
+    sleep(A_MOMENT).await;
+    assert_eq!(proxy.take_requests(), [Multi, Delete], "it does not stay for long");
+    assert_eq!(ephemerals(stage.servers(), PATH), [guard.node_path()]);
+    guard.release().await.unwrap();
+    assert_eq!(proxy.take_requests(), [Delete]);
+    let guard = mutex.acquire().await.unwrap();
+    let seen = mutex.participants().await.unwrap();
+    assert_eq!(
+        seen.iter().map(Participant::node_path).collect::<Vec<_>>(),
+        [guard.node_path()],
+        "it goes before a read"
+    );
+    proxy.cut();
+    guard.release().await.unwrap();
+    nothing_is_left(stage.servers()).await;
+}
+
+/// Others can have the other permit.
+#[history]
+async fn the_gate_of_two_permits_is_left_at_once(stage: Stage) {
+    let client = stage.connect(0, session).await;
+    let semaphore = Semaphore::new(&client, PATH, 2).unwrap();
+    for _ in 0..4 {
+        once(&semaphore).await;
+    }
+    let left_after = async || {
+        let start = Instant::now();
+        queue_of(stage.servers(), &format!("{PATH}/locks"), 0).await;
+        start.elapsed()
+    };
+    drop(mutex_at(&client, &format!("{PATH}/locks")).acquire().await.unwrap());
+    let at_once = left_after().await;
+    let guard = semaphore.acquire().await.unwrap();
+    assert_eq!(left_after().await, at_once);
+    guard.release().await.unwrap();
+}
