@@ -189,8 +189,12 @@ async fn find(session: &Session, due: &[Lost]) -> Result<Vec<String>, zk::Error>
         all.retain(|path| is_wanted(path));
         return Ok(all);
     }
-    let searches = parents.into_iter().map(|parent| session.own_nodes(parent, &is_wanted));
-    let mut found = try_join_all(searches).await?.concat();
+    let search = async |parent| match session.own_nodes(parent, &is_wanted).await {
+        // It says nothing about the others, and may be over at the next search.
+        Err(error) if !needs_another_attempt(session, parent, Err(error.clone())) => Ok(Vec::new()),
+        found => found,
+    };
+    let mut found = try_join_all(parents.into_iter().map(search)).await?.concat();
     // They are deleted in the order in which they were given up: leases before the node at the gate that guards them.
     let order: HashMap<_, _> = due.iter().zip(0..).map(|(lost, index)| (&*lost.id, index)).collect();
     found.sort_by_key(|path| parent_and_id(path).and_then(|(_, id)| order.get(id).copied()));

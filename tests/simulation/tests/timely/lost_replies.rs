@@ -74,6 +74,30 @@ async fn lost_replies_are_settled_on_zookeeper_3_5(stage: Stage, servers: usize)
     }
 }
 
+/// One of two queues in which creates were given up may no longer be read.
+#[history]
+async fn a_queue_that_may_not_be_read_hides_no_lost_create_in_another_on_zookeeper_3_5(stage: Stage) {
+    const PATHS: [&str; 2] = ["/locks/hidden", "/locks/open"];
+    let (servers, proxy) = of_version_3_5(&stage, 1).await;
+    let client = proxy.client(session).await;
+    let locks = PATHS.map(|path| mutex_at(&client, path));
+    for lock in &locks {
+        visit(lock).await;
+    }
+    let create_only = Acl::new(Permission::CREATE, AuthId::anyone());
+    client.zookeeper().await.unwrap().set_acl(PATHS[0], &[create_only], None).await.unwrap();
+    proxy.set_traffic(Traffic::black_hole_to_client());
+    let waiting = locks.each_ref().map(acquiring);
+    for path in PATHS {
+        queue_of(&servers, path, 1).await;
+    }
+    waiting.iter().for_each(JoinHandle::abort);
+    proxy.cut();
+    proxy.set_traffic(Traffic::pass());
+    sleep(SOON).await;
+    assert_eq!(PATHS.map(|path| ephemerals(&servers, path).len()), [1, 0]);
+}
+
 #[history]
 async fn an_adopted_session_connects_again_on_zookeeper_3_5(stage: Stage) {
     let (servers, proxy) = of_version_3_5(&stage, 3).await;
