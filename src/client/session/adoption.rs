@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
 use futures_util::FutureExt;
-use futures_util::future::join3;
+use futures_util::future::{join, join3};
 use parking_lot::Mutex;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
 use zookeeper_client::{self as zk, Acls, CreateMode};
 
 use super::super::retry::PAUSE;
@@ -88,14 +89,12 @@ impl Session {
                 return Ok(is_continued);
             }
             // It went with the session, or was deleted.
-            for place in [path, &path[path.rfind('/').unwrap_or(0)..]] {
-                if let Some(is_continued) = self.creates_on(zookeeper, place).await? {
-                    self.disown(path);
-                    return Ok(is_continued);
-                }
+            if let Some(is_continued) = self.creates_on(zookeeper, path).await? {
+                self.disown(path);
+                return Ok(is_continued);
             }
         }
-        Ok(nodes.is_empty())
+        Ok(nodes.is_empty() || self.creates_visibly_on(zookeeper).await?)
     }
 
     /// Whether an ephemeral node that is created on a connection belongs to the session. It is deleted in the same
@@ -112,6 +111,19 @@ impl Session {
             Err(zk::MultiWriteError::OperationFailed { .. }) => Ok(None),
             Err(zk::MultiWriteError::RequestFailed { source: zk::Error::SessionExpired }) => Ok(Some(false)),
             Err(zk::MultiWriteError::RequestFailed { source }) => Err(source),
+        }
+    }
+
+    /// Same as [`creates_on`](Self::creates_on) in the root. Old servers tell as well, but the node is there for a moment.
+    async fn creates_visibly_on(&self, zookeeper: &zk::Client) -> Result<bool, zk::Error> {
+        let path = format!("/_c_{}-", Uuid::new_v4());
+        let options = CreateMode::Ephemeral.with_acls(Acls::anyone_all());
+        let creating = async { zookeeper.create(&path, &[], &options).await };
+        // Sent together, since the connection may end before a reply.
+        match join(creating, async { zookeeper.delete(&path, None).await }).await.0 {
+            Ok((stat, _)) => Ok(stat.ephemeral_owner == self.id),
+            Err(error) if Failure::of(&error) == Failure::Refused => Ok(false),
+            Err(error) => Err(lost(error)),
         }
     }
 

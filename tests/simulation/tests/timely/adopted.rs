@@ -12,8 +12,8 @@ fn patient() -> MemoryEnsembleBuilder {
 }
 
 /// Servers that know no session when it comes back.
-async fn forgetful(stage: &Stage) -> (MemoryEnsemble, Proxy) {
-    apart(stage, patient().forget_sessions(true), "10.8.0.1:2181").await
+async fn forgetful(stage: &Stage, version: MemoryVersion) -> (MemoryEnsemble, Proxy) {
+    apart(stage, patient().version(version).forget_sessions(true), &format!("10.8.{version:?}:2181")).await
 }
 
 async fn session_at(address: &str) -> zk::Client {
@@ -95,9 +95,13 @@ async fn an_adopted_session_outlasts_its_connections(stage: Stage) {
 // --- Other sessions ---
 
 /// The user's client reconnects by itself, and says nothing of the new session.
-#[history(false, true)]
-async fn an_adopted_session_that_is_replaced_is_over_at_once(stage: Stage, has_ended: bool) {
-    let (servers, proxy) = forgetful(&stage).await;
+#[history((MemoryVersion::V3_9, false), (MemoryVersion::V3_9, true), (MemoryVersion::V3_6, true))]
+async fn an_adopted_session_that_is_replaced_is_over_at_once(
+    stage: Stage,
+    version: MemoryVersion,
+    has_ended: bool,
+) {
+    let (servers, proxy) = forgetful(&stage, version).await;
     let (zookeeper, client) = adopted(&proxy.address).await;
     let old = zookeeper.session_id().0;
     let rival = Proxy::before(&stage, servers.clone(), "10.8.0.2:2181").await.client(plain).await;
@@ -125,7 +129,7 @@ async fn an_adopted_session_that_is_replaced_is_over_at_once(stage: Stage, has_e
 /// Nothing shows it before the first create.
 #[history]
 async fn a_session_that_was_replaced_before_it_was_adopted_grants_nothing(stage: Stage) {
-    let (servers, proxy) = forgetful(&stage).await;
+    let (servers, proxy) = forgetful(&stage, MemoryVersion::V3_9).await;
     let zookeeper = session_at(&proxy.address).await;
     proxy.cut();
     within(async {
@@ -146,7 +150,7 @@ async fn a_session_that_was_replaced_before_it_was_adopted_grants_nothing(stage:
 /// The node is of the old session, but there was none to look for when the client connected again.
 #[history]
 async fn a_reply_that_is_handled_after_the_replacement_grants_nothing(stage: Stage) {
-    let (servers, proxy) = forgetful(&stage).await;
+    let (servers, proxy) = forgetful(&stage, MemoryVersion::V3_9).await;
     for kind in KINDS {
         for polls in 1.. {
             let (_zookeeper, client) = adopted(&proxy.address).await;
@@ -177,7 +181,7 @@ async fn a_reply_that_is_handled_after_the_replacement_grants_nothing(stage: Sta
 /// No session is left that nobody uses.
 #[history]
 async fn a_client_that_is_closed_leaves_only_what_was_forgotten(stage: Stage) {
-    let (servers, proxy) = forgetful(&stage).await;
+    let (servers, proxy) = forgetful(&stage, MemoryVersion::V3_9).await;
     let client = proxy.client(plain).await;
     let old = session_id(&client).await;
     let guard = mutex(&client).acquire().await.unwrap();
@@ -367,7 +371,25 @@ async fn a_node_that_was_seen_to_be_deleted_does_not_end_an_adopted_session(
     assert!(servers.session_ids().contains(&owner.session_id().0));
 }
 
-/// The same with a waiter.
+/// Somebody deletes it while the client has no connection, and no other node shows whose the next one is.
+#[history(MemoryVersion::V3_9, MemoryVersion::V3_6)]
+async fn a_node_that_is_deleted_in_an_outage_does_not_end_an_adopted_session(
+    stage: Stage,
+    version: MemoryVersion,
+) {
+    let (servers, proxy) = apart(&stage, patient().version(version), &format!("10.8.{version:?}:2181")).await;
+    let (_owner, client) = adopted(&proxy.address).await;
+    let guard = within(mutex(&client).acquire()).await.unwrap();
+    proxy.cut_off();
+    disconnected(&client).await;
+    assert!(servers.delete(guard.node_path()));
+    proxy.refuse_connections(false);
+    assert_eq!(within(guard.lost()).await, LossReason::Deleted, "{version:?}");
+    goes_on(&client, &proxy).await;
+    assert_eq!(ephemerals(&servers, "/"), [""; 0]);
+}
+
+/// A waiter loses its place, as it sees at once.
 #[history(MemoryVersion::V3_9, MemoryVersion::V3_6)]
 async fn a_place_that_was_lost_does_not_end_an_adopted_session(stage: Stage, version: MemoryVersion) {
     let (servers, proxy) = apart(&stage, patient().version(version), &format!("10.8.{version:?}:2181")).await;
