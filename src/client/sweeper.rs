@@ -168,9 +168,8 @@ async fn look_for(session: &Session, due: Vec<Lost>) -> Outcome {
         Err(_) => return Outcome::Done(Vec::new()),
     };
     let deleted = join_all(found.iter().map(|path| session.delete(path))).await;
-    let outcomes = found.iter().zip(deleted);
-    let again = outcomes.filter(|(path, outcome)| needs_another_attempt(session, path, outcome.clone()));
-    if again.count() > 0 {
+    let mut outcomes = found.iter().zip(deleted);
+    if outcomes.any(|(path, outcome)| needs_another_attempt(session, path, outcome)) {
         return Outcome::Again(due);
     }
     let found: HashSet<_> = found.iter().filter_map(|path| parent_and_id(path)).collect();

@@ -75,10 +75,11 @@ async fn rounds(locks: &[Arc<dyn InterProcessLock>], wait: Wait) -> Result<Optio
 async fn round(locks: &[Arc<dyn InterProcessLock>], wait: Wait) -> Result<Round> {
     let mut taken = Vec::with_capacity(locks.len());
     for lock in locks {
+        let loss = async { taken[any_lost(taken.iter().collect()).await].ensure_held() };
         let next = tokio::select! {
             biased;
             next = take(&**lock, wait) => next,
-            Err(error) = async { taken[any_lost(taken.iter().collect()).await].ensure_held() } => return Ok(Round::Lost(error)),
+            Err(error) = loss => return Ok(Round::Lost(error)),
         };
         match next {
             Ok(Some(guard)) => taken.push(guard),
