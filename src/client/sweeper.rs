@@ -114,6 +114,9 @@ impl Lost {
 
 /// Sweeps until there is nothing left to search for, or the session is over. One search serves everything that was
 /// posted by then, so its cost does not depend on how many creates were lost.
+///
+/// An adopted session is searched also after its client was closed, and kept alive by that: nothing tells whether its owner
+/// still has it.
 pub(super) async fn sweep(session: Arc<Session>, mut posted: mpsc::UnboundedReceiver<Lost>) {
     let mut lost = Vec::new();
     let mut pauses = Pauses::new();

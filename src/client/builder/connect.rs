@@ -61,6 +61,9 @@ impl ClientBuilder {
     /// are those that you gave it; they are ignored here. Call this on the runtime that the session was created on:
     /// the client runs there, too.
     ///
+    /// A create whose reply is lost, and whose node is not found, may be carried out later. To remove the node then, this
+    /// client keeps the session for two session timeouts and 45 s more, even if it is closed and yours is dropped.
+    ///
     /// Servers other than ZooKeeper, and proxies that change session ids, may give your client another session when it
     /// reconnects, which `zookeeper-client` does not tell. This client finds out before it trusts the connection, and its
     /// session is over then, as after an expiry; your client goes on with its new session, but shows the id of the first

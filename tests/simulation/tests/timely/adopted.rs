@@ -371,11 +371,13 @@ async fn a_node_that_was_seen_to_be_deleted_does_not_end_an_adopted_session(
     assert!(servers.session_ids().contains(&owner.session_id().0));
 }
 
-/// Somebody deletes it while the client has no connection, and no other node shows whose the next one is.
-#[history(MemoryVersion::V3_9, MemoryVersion::V3_6)]
+/// Somebody deletes it while the client has no connection, and no other node shows whose the next one is. The first answer to
+/// what is asked instead is lost.
+#[history((MemoryVersion::V3_9, Request::Multi), (MemoryVersion::V3_6, Request::Create))]
 async fn a_node_that_is_deleted_in_an_outage_does_not_end_an_adopted_session(
     stage: Stage,
     version: MemoryVersion,
+    question: Request,
 ) {
     let (servers, proxy) = apart(&stage, patient().version(version), &format!("10.8.{version:?}:2181")).await;
     let (_owner, client) = adopted(&proxy.address).await;
@@ -383,7 +385,9 @@ async fn a_node_that_is_deleted_in_an_outage_does_not_end_an_adopted_session(
     proxy.cut_off();
     disconnected(&client).await;
     assert!(servers.delete(guard.node_path()));
+    let lost = proxy.intercept(question, Fate::LoseReply);
     proxy.refuse_connections(false);
+    within(lost.happened()).await;
     assert_eq!(within(guard.lost()).await, LossReason::Deleted, "{version:?}");
     goes_on(&client, &proxy).await;
     assert_eq!(ephemerals(&servers, "/"), [""; 0]);
