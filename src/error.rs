@@ -615,7 +615,8 @@ impl Error {
         matches!(self, Self::ZooKeeper { source, .. } if Failure::of(source) == Failure::SessionOver)
     }
 
-    /// Returns whether the same call may succeed later: the servers could not be reached, or were too busy.
+    /// Returns whether the same call may succeed later: the servers could not be reached, or were too busy. Not for
+    /// [`LockLost`](Self::LockLost): acquire the lock again.
     ///
     /// ```
     /// use zk_recipes::Error;
