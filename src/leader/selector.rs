@@ -105,10 +105,10 @@ impl LeaderSelector {
     /// needed yet. When its work has ended, the candidate stands again. If the work failed, it
     /// pauses first, for longer after each quick failure, up to 5 s.
     ///
-    /// `work` is called once per term, on the tokio runtime on which this function is called, and never
-    /// concurrently with itself. If it ends immediately and there is no other candidate, it is called again 10 ms
-    /// later. The path must not be used for anything else, nor by another kind of recipe; it is created as a
-    /// container.
+    /// `work` is called once per term, so it clones what its future needs: `move |term| lead(term, pool.clone())`. It is
+    /// called on the tokio runtime on which this function is called, and never concurrently with itself. If it ends
+    /// immediately and there is no other candidate, it is called again 10 ms later. The path must not be used for
+    /// anything else, nor by another kind of recipe; it is created as a container.
     ///
     /// # Errors
     /// - [`Error::InvalidPath`]: `path` is not a valid path.
