@@ -1,11 +1,12 @@
 //! ZooKeeper servers for tests, real ones and one in memory. Start, stop, kill, pause and inspect them, and simulate
 //! failures of their network.
 //!
-//! ```no_run
-//! # async fn example() -> std::io::Result<()> {
-//! use zk_recipes::testing::TestingServer;
+//! ```
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> std::io::Result<()> {
+//! use zk_recipes::testing::MemoryServer;
 //!
-//! let mut server = TestingServer::start().await?;
+//! let mut server = MemoryServer::start()?; // or TestingServer::start().await?
 //! let connect_string = server.connect_string(); // connect clients
 //!
 //! server.pause()?; // silent, but alive
@@ -16,7 +17,7 @@
 //! assert_eq!(server.watch_count().await?, 0);
 //! println!("{}", server.four_letter_word("mntr").await?);
 //! # Ok(())
-//! # } // dropped: killed, and its data removed
+//! # }
 //! ```
 //!
 //! A [`TestingServer`] is one server, a [`TestingCluster`] an ensemble of several. Both are fast: a tick is 100 ms,

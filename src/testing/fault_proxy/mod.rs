@@ -48,9 +48,9 @@ pub use self::traffic::Traffic;
 /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::time::Duration;
 /// use zk_recipes::Client;
-/// use zk_recipes::testing::{Fate, FaultProxy, Request, TestingServer, Traffic};
+/// use zk_recipes::testing::{Fate, FaultProxy, MemoryServer, Request, Traffic};
 ///
-/// let server = TestingServer::start().await?;
+/// let server = MemoryServer::start()?;
 /// let proxy = FaultProxy::start(server.connect_string()).await?;
 /// let client = Client::connect(&proxy.connect_string()).await?;
 ///

@@ -22,7 +22,7 @@ use crate::testing::ports::Port;
 /// [Which server](crate::testing#which-server) for when to use a real one.
 ///
 /// It runs on a thread of its own. So it serves clients of any runtime, and of none, also while the thread of a test
-/// is blocked or the clock of its runtime is paused. Dropping it closes its connections and ends the thread.
+/// is blocked. Dropping it closes its connections and ends the thread.
 ///
 /// Its methods have the names and effects of those of [`TestingServer`](crate::testing::TestingServer). Its `async`
 /// methods complete immediately, on any executor.
