@@ -41,8 +41,6 @@ struct Look<T> {
     seen: Result<Option<Versioned<T>>>,
     /// Fires when the value has changed.
     change: Watcher,
-    /// When to look again nevertheless: the servers drop a watch without a word if the value changes while the client is
-    /// not permitted to read it.
     holds_for: Duration,
 }
 
@@ -96,9 +94,7 @@ where
         let watched = self.node.watch(&session).await;
         let (seen, change) = watched.map_err(|source| self.node.error(WATCH, source))?;
         let seen = seen.map(|seen| seen.try_map(&self.parse)).transpose();
-        // At random, so that the watches of a client do not look at the same time.
-        let holds_for = session.timeout().mul_f64(1.0 + fastrand::f64());
-        Ok(Look { seen, change, holds_for })
+        Ok(Look { seen, change, holds_for: session.watch_holds_for() })
     }
 
     /// Waits for a session. Until there is one, what is shown is stale.

@@ -1,6 +1,7 @@
 //! The reads of a session, and its watches.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::time::Duration;
 
 use futures_util::future::{OptionFuture, join, join_all, try_join_all};
 use tokio::sync::SemaphorePermit;
@@ -168,6 +169,12 @@ impl Session {
                 Err(error) => return Err(error),
             }
         }
+    }
+
+    /// Returns when to look again at what is watched, even without an event: the servers drop a watch without a word if there
+    /// is a change while the client may not read the node. At random, so that watches are not all looked after at once.
+    pub(crate) fn watch_holds_for(&self) -> Duration {
+        self.timeout().mul_f64(1.0 + fastrand::f64())
     }
 
     /// Watches a node for its creation, its deletion or a change of its data. Returns whether it exists.

@@ -54,9 +54,9 @@ use crate::error::{Error, Result};
 ///
 /// # Cost
 /// To watch the members costs a list and a read of each member, in two round trips; after that, a list and a read for each
-/// member that joins, a list for each that leaves, and a read for each payload that changes. Every watcher has one watch on
-/// the group and one on each member at the servers: `n` members that all watch have `n * (n + 1)` of them, and each join or
-/// leave makes the servers send `n` lists of `n` names. That is nothing for some tens of members, and 90,000 watches, or
+/// member that joins, a list for each that leaves, a read for each payload that changes, and a list in one to two session
+/// timeouts without a change. Every watcher has one watch on the group and one on each member at the servers: `n` members that
+/// all watch have `n * (n + 1)` of them, and each join or leave makes the servers send `n` lists of `n` names. That is nothing for some tens of members, and 90,000 watches, or
 /// some 10 MB of a server's memory, for 300. To read all members again at each change instead would save the watches, but
 /// take `n` reads where this takes one, and would not show changes of a payload. For larger groups, let a few processes
 /// watch and pass it on.
@@ -189,6 +189,9 @@ impl Group {
     ///
     /// While there is no connection, the last members are shown, and are not current. If the group may not be read, it is
     /// tried again, with pauses of up to 5 seconds; [`members`](Self::members) returns the error.
+    ///
+    /// The servers tell nothing of what changes while this client is not permitted to read it. A member that joins or leaves
+    /// is seen within two session timeouts nevertheless; a payload, when it changes again or on the next connection.
     pub fn watch_members(&self) -> Watch<Members> {
         let watched = Watched::new(Members::default());
         let receiver = watched.watch();

@@ -59,8 +59,11 @@ async fn follow(
 ) -> Result<(), zk::Error> {
     let mut view = View::default();
     let mut events = Events::new();
+    let mut watch = None;
     loop {
-        let (names, mut change) = list(session, path).await?;
+        let (names, change) = list(session, path).await?;
+        // Only now the one before is dropped, so that it need not be removed at the servers.
+        let change = watch.insert(change);
         // What they have reported has happened before the list, which may show the same name again.
         while let Some(Some((name, event))) = events.next().now_or_never() {
             if event == EventType::Session {
@@ -73,8 +76,9 @@ async fn follow(
         read_and_watch(client, session, path, names, &mut view, &mut events).await?;
         failures.reset();
         watched.show(members(client, session, &view));
-        // Set when a member is gone that may have been replaced.
-        let mut list_by = None;
+        let mut list_by = Instant::now() + session.watch_holds_for();
+        // Whether a member is gone that may have been replaced.
+        let mut is_outdated = false;
         loop {
             let (name, event) = tokio::select! {
                 biased;
@@ -83,8 +87,7 @@ async fn follow(
                     _ => break,
                 },
                 Some(event) = events.next() => event,
-                // Servers tell nothing of a group that may not be listed any more.
-                () = sleep_until(list_by.unwrap_or_else(Instant::now)), if list_by.is_some() => break,
+                () = sleep_until(list_by) => break,
             };
             match event {
                 EventType::Session => return Ok(()),
@@ -92,11 +95,12 @@ async fn follow(
                     view.left(&name);
                     // It may have been replaced in the same transaction. The list that the change of the group asks for
                     // shows that.
-                    list_by.get_or_insert_with(|| Instant::now() + LONGEST_OUTDATED);
+                    is_outdated = true;
+                    list_by = list_by.min(Instant::now() + LONGEST_OUTDATED);
                 }
                 _ => read_and_watch(client, session, path, vec![name], &mut view, &mut events).await?,
             }
-            if list_by.is_none() {
+            if !is_outdated {
                 watched.show(members(client, session, &view));
             }
         }

@@ -355,6 +355,25 @@ async fn a_member_that_is_replaced_in_one_transaction_shows_no_gap(stage: Stage)
 }
 
 // Curator lists itself while its session is over, and shows the others as if it knew.
+/// One joins, and another one leaves, while the group may not be read.
+#[history]
+async fn a_view_shows_what_changes_while_the_group_may_not_be_read(stage: Stage) {
+    const GROUP: &str = "/groups/a";
+    let (client, owner) = (stage.client(0).await, owning_client(&stage).await);
+    let [watched, group] = [&client, &owner].map(|client| Group::new(client, GROUP).unwrap());
+    let first = group.join("first", "").await.unwrap();
+    let mut seen = watched.watch_members();
+    let ids = |members: &Members| members.iter().map(|(id, _)| id.to_owned()).collect::<Vec<_>>();
+    within(seen.wait_for(|members| ids(members) == ["first"])).await.unwrap();
+    let mut second = None;
+    unseen(&owner, GROUP, async { second = Some(group.join("second", "").await.unwrap()) }).await;
+    within(seen.wait_for(|members| ids(members) == ["first", "second"])).await.unwrap();
+    let leaving = async { unseen(&owner, "/groups/a/first", first.leave()).await };
+    unseen(&owner, GROUP, leaving).await;
+    within(seen.wait_for(|members| ids(members) == ["second"])).await.unwrap();
+    drop(second);
+}
+
 #[history]
 async fn what_is_out_of_date_says_so_and_a_rejoin_is_two_changes(stage: Stage) {
     let (proxy, cut_off, other) = stage.far_and_near(usual).await;

@@ -129,6 +129,21 @@ pub(crate) fn is_lost(error: &Error) -> bool {
 
 // --- Nodes and watches ---
 
+/// A client that may read what others may not.
+pub(crate) async fn owning_client(stage: &Stage) -> Client {
+    stage.connect(1, |builder| usual(builder).auth("digest", "owner:secret")).await
+}
+
+/// Does something to a node that only its owner may read meanwhile. The servers drop the watches of others without a word.
+pub(crate) async fn unseen(owner: &Client, path: &str, done: impl Future) {
+    let zookeeper = owner.zookeeper().await.unwrap();
+    let private = [Acl::new(Permission::ALL, AuthId::new("auth", ""))];
+    zookeeper.set_acl(path, &private, None).await.unwrap();
+    done.await;
+    // Unless it is gone.
+    let _ = zookeeper.set_acl(path, &zk::Acls::anyone_all(), None).await;
+}
+
 /// How many stand in a queue.
 pub(crate) fn queue(stage: &Stage, path: &str) -> usize {
     stage.servers().children(path).unwrap_or_default().len()
