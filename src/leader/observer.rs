@@ -1,6 +1,7 @@
 //! Observing an election without taking part in it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 use zookeeper_client as zk;
@@ -110,6 +111,9 @@ impl LeaderObserver {
     /// come and go cost nothing. When the connection is lost, the last leader is shown for as long as
     /// [`connection_timeout`](crate::ClientBuilder::connection_timeout), and is unknown after that. A candidate
     /// that is shown as the leader may not know it yet, or may no longer consider itself the leader.
+    ///
+    /// The servers do not tell of a change that is made while this client is not permitted to read the node. So it looks
+    /// again also when nothing is told, after one to two session timeouts.
     pub fn watch_leader(&self) -> Watch<Observation> {
         let watched = Watched::new(Observation::Unknown(None));
         let watch = watched.watch();
@@ -128,16 +132,20 @@ impl LeaderObserver {
 async fn observe(internals: &LockInternals, watched: &Watched<Observation>) {
     let mut failures = Failures::default();
     let mut seen_at = Instant::now();
+    let mut watch = None;
     loop {
         match look(internals).await {
-            Ok((seen, mut change)) => {
+            Ok((seen, change, holds_for)) => {
                 failures.reset();
+                // Only now the one before is dropped, so that it need not be removed at the servers.
+                let change = watch.insert(change);
                 show(watched, seen);
                 tokio::select! {
                     _ = change.changed() => {}
                     // The watch would report a lost connection only at the end of the session; the next look
                     // reports it earlier.
                     () = internals.client().disconnected() => {}
+                    () = sleep(holds_for) => {}
                 }
                 seen_at = Instant::now();
             }
@@ -179,9 +187,10 @@ fn is_the_same(one: &Observation, other: &Observation) -> bool {
     }
 }
 
-/// Returns the leader, and a watch that fires when the leader may have changed.
-async fn look(internals: &LockInternals) -> Result<(Observation, Watcher)> {
+/// Returns the leader, a watch that fires when the leader may have changed, and when to look again nevertheless.
+async fn look(internals: &LockInternals) -> Result<(Observation, Watcher, Duration)> {
     let session = internals.client().session().await?;
+    let holds_for = session.watch_holds_for();
     let path = internals.path();
     let error = |source| internals.error("observe the election at", source);
     loop {
@@ -190,13 +199,13 @@ async fn look(internals: &LockInternals) -> Result<(Observation, Watcher)> {
         else {
             match session.watch_list(path).await {
                 Ok((children, change)) if !internals.has_contenders(&children) => {
-                    return Ok((Observation::Nobody, change));
+                    return Ok((Observation::Nobody, change, holds_for));
                 }
                 Ok(_) => {}
                 Err(zk::Error::NoNode) => {
                     let (exists, change) = session.watch_existence(path).await.map_err(error)?;
                     if !exists {
-                        return Ok((Observation::Nobody, change));
+                        return Ok((Observation::Nobody, change, holds_for));
                     }
                 }
                 Err(source) => return Err(error(source)),
@@ -208,7 +217,7 @@ async fn look(internals: &LockInternals) -> Result<(Observation, Watcher)> {
             Ok((identity, stat, change)) => {
                 let leader =
                     Participant::of_node(node_path, Some(identity), &stat, &mut Room::default()).holding();
-                return Ok((Observation::Leader(leader), change));
+                return Ok((Observation::Leader(leader), change, holds_for));
             }
             // It has left since; list again.
             Err(zk::Error::NoNode) => {}

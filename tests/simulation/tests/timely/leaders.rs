@@ -104,6 +104,22 @@ async fn an_observer_without_a_right_says_so_and_recovers(stage: Stage) {
     assert_eq!(stage.servers().watch_count(), 0);
 }
 
+/// The leader goes, and the next one comes, while one may not see that.
+#[history]
+async fn an_observer_sees_what_changes_while_it_may_not_read(stage: Stage) {
+    let (client, owner) = (stage.client(0).await, owning_client(&stage).await);
+    let leading = latch(&owner);
+    let leadership = within(leading.await_leadership()).await.unwrap();
+    let mut seen = LeaderObserver::new(&client, PATH).unwrap().watch_leader();
+    within(seen.wait_for(|seen| matches!(seen, Observation::Leader(_)))).await.unwrap();
+    unseen(&owner, leadership.node_path(), async { leading.close(CloseMode::Silent).await.unwrap() }).await;
+    within(seen.wait_for(|seen| *seen == Observation::Nobody)).await.unwrap();
+    let mut next = None;
+    let leads = async { within(next.insert(latch(&owner)).await_leadership()).await.unwrap() };
+    unseen(&owner, PATH, leads).await;
+    within(seen.wait_for(|seen| matches!(seen, Observation::Leader(_)))).await.unwrap();
+}
+
 // AURORA-1840: Curator's leaders step down at each lost connection.
 #[history]
 async fn a_lost_connection_costs_neither_the_leadership_nor_a_place(stage: Stage) {
