@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use zookeeper_client::{self as zk, EventType};
 
 use super::decision::Waiting;
@@ -121,7 +121,8 @@ impl Barrier {
     }
 
     /// Waits while the barrier is set. Returns at once if it is not. One round trip, and none when it opens. It looks as
-    /// [`is_set`](Self::is_set) does.
+    /// [`is_set`](Self::is_set) does, and again after one to two session timeouts: the servers tell nothing of a barrier that
+    /// is removed while this client is not permitted to read it.
     ///
     /// The wait outlasts lost connections and ended sessions. If the barrier was removed and set again meanwhile, it has
     /// been open, and the wait ends.
@@ -174,12 +175,14 @@ impl Barrier {
     async fn opened(&self, mut is_known: impl FnMut(bool)) -> Result<()> {
         let mut waiting = Waiting::default();
         let mut failures = Failures::default();
+        let mut watch = None;
         loop {
             let session = self.client.session_after(&mut failures).await?;
             let looking = session.confirmed(self.look(&session));
             let (czxid, watcher) = match self.client.attempt_one(&session, looking).await {
                 Ok(looked) => looked,
                 Err(source) => {
+                    is_known(false);
                     let path = self.path.to_string();
                     let error = Error::ZooKeeper { operation: "wait at the barrier", path, source };
                     if !error.ends_session() {
@@ -193,11 +196,14 @@ impl Barrier {
             if waiting.has_opened(czxid) {
                 return Ok(());
             }
-            let Some(mut watcher) = watcher else { continue };
+            let Some(watcher) = watcher else { continue };
+            // Only now the one before is dropped, so that it need not be removed at the servers.
+            let watcher = watch.insert(watcher);
             tokio::select! {
                 event = watcher.changed() => if event == EventType::NodeDeleted { return Ok(()) },
                 // The watch would report it only at the end of the session.
                 () = self.client.disconnected() => {}
+                () = sleep(session.watch_holds_for()) => continue,
             }
             is_known(false);
         }

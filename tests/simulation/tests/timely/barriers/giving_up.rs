@@ -303,3 +303,14 @@ async fn a_leader_that_was_replaced_lets_no_one_through(stage: Stage) {
     assert!(!is_open.unwrap_or(false), "and closed");
     servers.heal();
 }
+
+#[history]
+async fn a_barrier_that_is_removed_while_it_may_not_be_read_lets_all_through(stage: Stage) {
+    let (client, owner) = (stage.client(0).await, owning_client(&stage).await);
+    let [waits, removes] = [&client, &owner].map(|client| Barrier::new(client, PATH).unwrap());
+    waits.set().await.unwrap();
+    let waiting = tokio::spawn(async move { waits.wait().await });
+    sleep(A_MOMENT).await;
+    unseen(&owner, PATH, async { removes.remove().await.unwrap() }).await;
+    within(waiting).await.unwrap().unwrap();
+}
