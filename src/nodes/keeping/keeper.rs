@@ -51,8 +51,8 @@ pub(in crate::nodes) struct Keeper {
     /// The session to which the rest refers.
     pub(super) session: Option<Arc<Session>>,
     pub(super) known: Option<Known>,
-    /// The latest data of ours that the node has, or may have if the reply was lost.
-    pub(super) last: Option<Arc<[u8]>>,
+    /// The data of ours that the node has, and with `is_same` those that it may have since a reply was lost.
+    pub(super) ours: Vec<Arc<[u8]>>,
     /// Whether a write to the node that is known may have been done once, its reply lost.
     pub(super) is_write_lost: bool,
     /// The latest watch on the path. It is kept until there is another: to remove it could cost that one its place.
@@ -117,7 +117,7 @@ impl Keeper {
             closing,
             session: None,
             known: None,
-            last: None,
+            ours: Vec::new(),
             is_write_lost: false,
             watch: None,
             unnamed: None,

@@ -92,7 +92,7 @@ impl Keeper {
                         if let Some(touch) = &mut self.touch {
                             touch.touched(sent);
                         }
-                        self.last = Some(wanted.data.clone());
+                        self.ours = vec![wanted.data.clone()];
                     }
                     Err(zk::Error::NodeExists) => {
                         if let Some(touch) = &mut self.touch {
@@ -103,7 +103,9 @@ impl Keeper {
                         return self.make_parents(session).await;
                     }
                     Err(error) => {
-                        self.last = Some(wanted.data.clone());
+                        if Failure::of(&error) != Failure::Refused {
+                            self.may_have(&wanted.data);
+                        }
                         return Err(self.create_failed(session, wanted, "create", error));
                     }
                 }
@@ -134,7 +136,7 @@ impl Keeper {
                     Ok(known) => {
                         (self.known, self.is_write_lost) = (Some(known), false);
                         if let Data::Of(_) = known.data {
-                            self.last = Some(wanted.data.clone());
+                            self.ours = vec![wanted.data.clone()];
                         }
                         self.readable = Some(known.czxid);
                     }
@@ -160,7 +162,7 @@ impl Keeper {
                 let known = self.known.take();
                 match written {
                     Ok(stat) => {
-                        (self.last, self.is_write_lost) = (Some(wanted.data.clone()), false);
+                        (self.ours, self.is_write_lost) = (vec![wanted.data.clone()], false);
                         let (czxid, version) = (stat.czxid, stat.version);
                         self.known = Some(Known { czxid, version, data: Data::Of(wanted.generation) });
                     }
@@ -176,7 +178,8 @@ impl Keeper {
                         // What it has is not known any more if the reply was lost. Its version shows whether it was written.
                         let is_refused = Failure::of(&error) == Failure::Refused;
                         if !is_refused {
-                            (self.last, self.is_write_lost) = (Some(wanted.data.clone()), true);
+                            self.may_have(&wanted.data);
+                            self.is_write_lost = true;
                         }
                         self.known =
                             known.map(|known| if is_refused { known } else { known.of_unknown_data() });
@@ -275,7 +278,7 @@ impl Keeper {
             (Step::Rest, _, Some(known)) => Found::Own { path, czxid: known.czxid },
             (Step::Yield, Sight::Node(seen), _) => {
                 self.known = None;
-                self.last = None;
+                self.ours.clear();
                 Found::Strangers { path, owner: Some(seen.owner) }
             }
             (Step::Yield, ..) => {
@@ -291,6 +294,13 @@ impl Keeper {
                 Found::Next(step)
             }
             (step, Sight::Hidden { .. }, _) => Found::Next(step),
+        }
+    }
+
+    /// Notes data that the node may have got.
+    fn may_have(&mut self, data: &Arc<[u8]>) {
+        if self.is_same.is_some() && !self.ours.contains(data) {
+            self.ours.push(data.clone());
         }
     }
 
@@ -363,7 +373,7 @@ impl Keeper {
         let (data, stat) = session.data(path).await?;
         let data = match self.is_same {
             Some(is_same) if is_same(&data, &wanted.data) => Data::Of(wanted.generation),
-            Some(is_same) if self.last.as_ref().is_some_and(|last| is_same(&data, last)) => Data::Other,
+            Some(is_same) if self.ours.iter().any(|ours| is_same(&data, ours)) => Data::Other,
             Some(_) => Data::Strangers,
             // The same data may be compressed in another way.
             None if data == *client.node_data(&wanted.data) || client.user_data(data) == *wanted.data => {

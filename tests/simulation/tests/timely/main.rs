@@ -67,6 +67,7 @@ mod restarts;
 mod room;
 mod stage;
 mod standing;
+mod static_instances;
 mod takes;
 mod tickets;
 mod tools;
