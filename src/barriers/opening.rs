@@ -19,8 +19,11 @@ impl Site {
         let mut counted: Vec<_> = counted.iter().map(|name| self.child(name)).collect();
         let (acl, data) = (self.client.acl_of(&self.ready), self.client.node_data(self.client.identity()));
         let opening = || {
-            let stale = stale.map(|version| Write::Delete { path: &self.ready, version: Some(version) });
-            stale.into_iter().chain([create(&self.ready, &data, &acl)])
+            let delete = stale.map(|version| Write::Delete { path: &self.ready, version: Some(version) });
+            // So that it has another version than the stale one, whose delete may come late.
+            let write = Write::SetData { path: &self.ready, data: &data, version: None };
+            let write = Some(write).filter(|_| stale == Some(0));
+            delete.into_iter().chain([create(&self.ready, &data, &acl)]).chain(write)
         };
         loop {
             let checks = counted.iter().map(|path| Write::Check { path, version: None });

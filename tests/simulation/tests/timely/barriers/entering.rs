@@ -398,3 +398,29 @@ async fn a_member_that_waits_for_long_outlasts_some_deletions(stage: Stage, is_c
     let _ = entering.await;
     sleep(secs(1)).await;
 }
+
+// Who leaves as the last one deletes `ready` so late that the next round has replaced it.
+#[history]
+async fn a_late_delete_of_ready_keeps_no_one_out_who_was_let_in(stage: Stage) {
+    let (leavers, slow) = (stage.proxy_of(0, 1).await, stage.proxy_of(0, 2).await);
+    let (leaver, late) = (leavers.client(usual).await, slow.client(usual).await);
+    let [dies, other] = near(&stage).await;
+    let [last, _dead] = entered([&leaver, &dies]).await;
+    stage.servers().end_session(session_id(&dies).await);
+    queue_of(&stage, 2).await;
+    // The list after which it deletes `ready`.
+    let listed = leavers.intercept_after(6, Fate::HoldReply);
+    let leaving = leave_in_task(last);
+    within(listed.happened()).await;
+    leavers.set_traffic(Traffic::black_hole_to_server());
+    listed.release();
+    let entering = enter_in_task(&late, 2);
+    assert_eq!(queue_of(&stage, 2).await[1], "ready");
+    slow.set_traffic(Traffic::black_hole_to_client());
+    drop(outcome("both are there", enter_in_task(&other, 2)).await);
+    queue_of(&stage, 2).await;
+    leavers.set_traffic(Traffic::pass());
+    outcome("it is the last one", leaving).await;
+    slow.set_traffic(Traffic::pass());
+    let _entered = outcome("it was let in with the other one", entering).await;
+}
