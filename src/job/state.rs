@@ -64,6 +64,10 @@ impl JobHealth {
 
 impl Drop for OnDuty<'_> {
     fn drop(&mut self) {
-        self.watched.show(self.then.clone());
+        let is_wrong = matches!(self.watched.get(), JobState::WrongClock(_));
+        // That stays until the clock is known to be right.
+        if !(is_wrong && self.then == JobState::Standby) {
+            self.watched.show(self.then.clone());
+        }
     }
 }

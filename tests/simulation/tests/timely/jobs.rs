@@ -336,3 +336,22 @@ async fn the_distance_of_two_runs_counts_from_the_work(stage: Stage, fate: Fate,
     let distance = begun.elapsed();
     assert!(distance >= AT_LEAST - A_MOMENT && distance < AT_LEAST + A_MOMENT, "{fate:?}: {distance:?}");
 }
+
+/// It leads once more, for too short a time to see the clock of the servers.
+#[history]
+async fn a_clock_that_is_wrong_is_shown_until_it_is_known_to_be_right(stage: Stage) {
+    let (proxy, client) = stage.far(usual).await;
+    let options = JobOptions::new().clock(&ManualClock::new(noon())).clock_tolerance(secs(1));
+    let job =
+        ScheduledJob::every(&client, PATH, secs(1), options, |_| async { Ok::<(), Error>(()) }).unwrap();
+    let is_wrong = |state: &JobState| matches!(state, JobState::WrongClock(_));
+    within(job.watch_state().wait_for(is_wrong)).await.unwrap();
+    let held = proxy.intercept(Request::GetData, Fate::HoldReply);
+    within(held.happened()).await;
+    let LeaderState::Leading(leadership) = job.watch_leader().get() else { panic!("it leads") };
+    stage.servers().delete(leadership.node_path());
+    held.release();
+    within(leadership.lost()).await;
+    sleep(A_MOMENT).await;
+    assert!(is_wrong(&job.health().state), "{:?}", job.health());
+}
