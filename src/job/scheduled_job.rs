@@ -63,7 +63,7 @@ const RECORD: &str = "record";
 #[must_use = "if unused, the process does not run the job"]
 pub struct ScheduledJob {
     selector: LeaderSelector,
-    watched: Watched<JobState>,
+    state: Watch<JobState>,
     client: Client,
     place: Place,
     path: String,
@@ -168,12 +168,13 @@ impl ScheduledJob {
         let full_path = client.full_path(path)?;
         let place = Place { path: format!("{path}/{RECORD}"), full_path: format!("{full_path}/{RECORD}") };
         let (watched, leader) = (Watched::new(JobState::Standby), options.leader.clone());
+        let state = watched.watch();
         let scheduler = Arc::new(Scheduler {
             client: client.detached(),
             place: place.clone(),
             schedule,
             options,
-            watched: watched.clone(),
+            watched,
             meter: client.labels().job_meter(&full_path),
             work: Mutex::new(work),
         });
@@ -182,7 +183,7 @@ impl ScheduledJob {
                 let scheduler = scheduler.clone();
                 async move { scheduler.lead(leadership).await }
             })?;
-        Ok(Self { selector, watched, client: client.clone(), place, path: full_path.to_string() })
+        Ok(Self { selector, state, client: client.clone(), place, path: full_path.to_string() })
     }
 
     /// Stops this process: asks a run to end, drops it when the [grace period](crate::LeaderOptions::grace) elapses, and
@@ -226,13 +227,12 @@ impl ScheduledJob {
 
     /// Returns what this process does about the job at the moment, for probes. Makes no request and does not wait.
     pub fn health(&self) -> JobHealth {
-        let shown = self.watched.get();
-        JobHealth::new(self.selector.health(), shown)
+        JobHealth::new(self.selector.health(), self.state.get())
     }
 
-    /// Follows the state of the job in this process.
+    /// Follows the state of the job in this process. Ends when the job is closed.
     pub fn watch_state(&self) -> Watch<JobState> {
-        self.watched.watch()
+        self.state.anew()
     }
 
     /// Follows the state of this process in the election, and the errors that keep it from running the job. See [`LeaderSelector::watch_state`](crate::LeaderSelector::watch_state).

@@ -201,10 +201,10 @@ impl PersistentNode {
 
     /// Returns the state of the node as far as this client knows. Makes no request.
     pub fn state(&self) -> NodeState {
-        self.kept.watched.get()
+        self.kept.state.get()
     }
 
-    /// Follows the state of the node. The last state is [`NodeState::Closed`].
+    /// Follows the state of the node. The last state is [`NodeState::Closed`], after which this ends.
     ///
     /// ```no_run
     /// # async fn example(node: zk_recipes::nodes::PersistentNode) {
@@ -215,7 +215,7 @@ impl PersistentNode {
     /// # }
     /// ```
     pub fn watch_state(&self) -> Watch<NodeState> {
-        self.kept.watched.watch()
+        self.kept.state.anew()
     }
 
     /// Returns the full path as it was given, namespace included. [`wait_present`](Self::wait_present) and

@@ -9,7 +9,7 @@ use super::super::state::NodeState;
 use crate::client::Client;
 use crate::error::{Error, Result};
 use crate::meters::NodeMeter;
-use crate::watch::Watched;
+use crate::watch::{Watch, Watched};
 
 /// The data that the node is to have.
 #[derive(Clone, Debug)]
@@ -34,7 +34,7 @@ pub(in crate::nodes) struct Progress {
 #[derive(Debug)]
 pub(in crate::nodes) struct Kept {
     pub(in crate::nodes) progress: watch::Receiver<Progress>,
-    pub(in crate::nodes) watched: Watched<NodeState>,
+    pub(in crate::nodes) state: Watch<NodeState>,
 }
 
 /// Publishes the progress. When it is dropped, the state is [`NodeState::Closed`].
@@ -57,7 +57,7 @@ impl Publisher {
     }
 
     pub(super) fn kept(&self) -> Kept {
-        Kept { progress: self.progress.subscribe(), watched: self.watched.clone() }
+        Kept { progress: self.progress.subscribe(), state: self.watched.watch() }
     }
 
     pub(super) fn is_present(&self) -> bool {

@@ -355,3 +355,14 @@ async fn a_clock_that_is_wrong_is_shown_until_it_is_known_to_be_right(stage: Sta
     sleep(A_MOMENT).await;
     assert!(is_wrong(&job.health().state), "{:?}", job.health());
 }
+
+#[history]
+async fn who_follows_a_job_learns_that_it_is_closed(stage: Stage) {
+    let client = stage.client(0).await;
+    let work = |_| async { Ok::<(), Error>(()) };
+    let job = ScheduledJob::every(&client, PATH, secs(1), JobOptions::new(), work).unwrap();
+    let mut state = job.watch_state();
+    within(state.wait_for(|state| matches!(state, JobState::Waiting(_)))).await.unwrap();
+    within(job.close()).await.unwrap();
+    within(async { while state.changed().await.is_some() {} }).await;
+}

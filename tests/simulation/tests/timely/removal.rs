@@ -1,6 +1,6 @@
 //! The end of a kept node whose requests, replies or connections were lost. Nothing comes back later.
 
-use zk_recipes::nodes::{NodeMode, PersistentNode};
+use zk_recipes::nodes::{NodeMode, NodeState, PersistentNode};
 
 use super::kept::{PATH, data, start};
 use super::prelude::*;
@@ -214,4 +214,15 @@ async fn the_next_node_stays(stage: Stage) {
     assert_eq!(session().await, before.ephemeral_owner);
     assert_eq!(stage.servers().node(PATH), Some(before), "no one else has deleted it");
     within(next.close()).await.unwrap();
+}
+
+#[history]
+async fn who_follows_a_node_learns_that_its_client_is_closed(stage: Stage) {
+    let client = stage.client(0).await;
+    let node = start(&client, NodeMode::Ephemeral);
+    within(node.wait_present()).await.unwrap();
+    let mut state = node.watch_state();
+    within(client.close()).await;
+    within(async { while state.changed().await.is_some() {} }).await;
+    assert_eq!(state.get(), NodeState::Closed);
 }
