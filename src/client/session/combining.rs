@@ -80,7 +80,7 @@ pub(crate) enum Sharing {
     None,
     /// It waits for others if enough of them are under way.
     IfBusy,
-    /// It waits for the next one in any case: nothing depends on it.
+    /// It waits for the next delete in any case: nothing depends on it. A create does not join it.
     WithNext,
 }
 
@@ -129,13 +129,14 @@ impl Wish {
 }
 
 impl Session {
-    /// Makes a write wait for others, if it is to share a transaction with them.
+    /// Makes a write wait for others, if it is to share a transaction with them. `creates` tells what the wish is.
     ///
     /// # Errors
     /// Same as [`connected`](Self::connected).
     pub(super) fn combine(
         self: &Arc<Self>,
         sharing: Sharing,
+        creates: bool,
         wish: impl FnOnce() -> Wish,
     ) -> Result<Way, zk::Error> {
         if sharing == Sharing::None {
@@ -149,16 +150,22 @@ impl Session {
         if state.is_over {
             return Err(zk::Error::ConnectionLoss);
         }
-        let is_busy = || combining.alone.load(SeqCst) + state.transactions >= FEW;
-        if sharing == Sharing::IfBusy && state.waiting.is_empty() && !is_busy() {
+        let few = combining.alone.load(SeqCst) + state.transactions < FEW;
+        let goes_now = sharing == Sharing::IfBusy && few && !state.is_wanted();
+        // A create takes nothing along: refused, or on old servers, the transaction would cost it a round trip.
+        if goes_now && (creates || state.waiting.is_empty()) {
             combining.alone.fetch_add(1, SeqCst);
             let alone = Alone(connection.server.clone());
             drop(state);
+            combining.flush();
             return Ok(Way::Alone(connection, Some(alone)));
         }
         let (reply, told) = oneshot::channel();
         state.on.get_or_insert_with(|| (self.clone(), connection.clone()));
         state.waiting.push_back(Waiting { wish: wish(), reply, sharing });
+        while goes_now && state.on.is_some() {
+            state.send();
+        }
         drop(state);
         combining.service.wake();
         Ok(Way::Waits(told))

@@ -62,7 +62,7 @@ impl Session {
         node: &NewNode<'_>,
         sharing: Sharing,
     ) -> Result<Created, zk::Error> {
-        match self.combine(sharing, || Wish::Create(node.to_owned()))? {
+        match self.combine(sharing, true, || Wish::Create(node.to_owned()))? {
             Way::Alone(connection, _under_way) => self.create_on(&connection, node).await,
             Way::Waits(reply) => {
                 reply.await.ok().and_then(Result::transpose).unwrap_or(Err(zk::Error::ConnectionLoss))
@@ -274,7 +274,7 @@ impl Session {
         sharing: Sharing,
     ) -> Pin<Box<dyn Future<Output = Result<(), zk::Error>> + Send + Sync>> {
         let session = self.clone();
-        match self.combine(sharing, || Wish::Delete(path.to_owned())) {
+        match self.combine(sharing, false, || Wish::Delete(path.to_owned())) {
             Ok(Way::Alone(connection, under_way)) => {
                 self.disown(path);
                 self.requests.count(Request::Delete);

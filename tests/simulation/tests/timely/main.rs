@@ -51,6 +51,7 @@ mod lost_replies;
 mod multi_locks;
 mod new_paths;
 mod omitted;
+mod only_permit;
 mod permits;
 mod pitfalls;
 mod policies;
