@@ -193,16 +193,26 @@ impl Session {
                 return waiting.into_iter().map(|waiting| waiting.reply).zip(replies).collect();
             }
         }
-        let making = waiting.into_iter().map(async |Waiting { wish, reply, .. }| {
-            let made = match wish {
-                // Its caller looks for it already.
-                Wish::Create(_) if reply.is_closed() => Err(zk::Error::ConnectionLoss),
-                Wish::Create(node) => self.create_on(&connection, &node).await.map(Some),
-                Wish::Delete(path) => self.delete_on(&connection, &path, None).await.map(|()| None),
-            };
-            (reply, made)
+        let making = waiting.into_iter().map(|Waiting { wish, reply, .. }| {
+            let (session, connection) = (self.clone(), connection.clone());
+            async move {
+                let made = match wish {
+                    // Its caller looks for it already.
+                    Wish::Create(_) if reply.is_closed() => Err(zk::Error::ConnectionLoss),
+                    Wish::Create(node) => session.create_on(&connection, &node).await.map(Some),
+                    Wish::Delete(path) => {
+                        let deleting = session.send_delete_on(&connection, &path);
+                        // Else a close would wait for the reply first.
+                        drop(connection);
+                        deleting.await.map(|()| None)
+                    }
+                };
+                (reply, made)
+            }
         });
-        join_all(making).await
+        let making = join_all(making);
+        drop(connection);
+        making.await
     }
 
     /// Returns the replies to the writes of a transaction. Old servers do not tell when its nodes were created: all at once.

@@ -276,14 +276,10 @@ impl Session {
         let session = self.clone();
         match self.combine(sharing, false, || Wish::Delete(path.to_owned())) {
             Ok(Way::Alone(connection, under_way)) => {
-                self.disown(path);
-                self.requests.count(Request::Delete);
-                let sent = Moment::now();
-                let deleting = connection.zookeeper.delete(path, None);
-                let server = connection.server.clone();
+                let deleting = self.send_delete_on(&connection, path);
                 Box::pin(async move {
                     let _under_way = under_way;
-                    session.written(&server, sent, deleting).await
+                    deleting.await
                 })
             }
             Ok(Way::Waits(reply)) => {
@@ -297,6 +293,20 @@ impl Session {
                 })
             }
         }
+    }
+
+    /// Sends a delete before it returns. The future, which yields the reply, does not keep the connection.
+    pub(super) fn send_delete_on(
+        self: &Arc<Self>,
+        connection: &Connection,
+        path: &str,
+    ) -> impl Future<Output = Result<(), zk::Error>> + Send + Sync + use<> {
+        self.disown(path);
+        self.requests.count(Request::Delete);
+        let sent = Moment::now();
+        let deleting = connection.zookeeper.delete(path, None);
+        let (session, server) = (self.clone(), connection.server.clone());
+        async move { session.written(&server, sent, deleting).await }
     }
 
     /// Sends a transaction that deletes nodes before it returns, or as soon as there is a connection. The future yields

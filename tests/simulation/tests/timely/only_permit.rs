@@ -100,3 +100,16 @@ async fn who_gives_back_finds_it_given_back(stage: Stage) {
         assert_eq!(zookeeper.list_children(&format!("{PATH}/{queue}")).await.unwrap(), [""; 0]);
     }
 }
+
+#[history]
+async fn a_client_that_closes_as_soon_as_it_holds_takes_one_round_trip(stage: Stage) {
+    for (nth, round_trip) in [50, 190, 300].into_iter().enumerate() {
+        let proxy = stage.proxy_of(0, nth + 1).await;
+        let client = proxy.connect(session).await;
+        let mutex = known(&client).await;
+        proxy.set_traffic(Traffic::pass().delay(ms(round_trip / 2)));
+        let _held = mutex.acquire().await.unwrap();
+        took(ms(round_trip), client.close()).await;
+        proxy.set_traffic(Traffic::pass());
+    }
+}
