@@ -103,8 +103,9 @@ impl LeaderSelector {
         self.inner.interrupt_leadership();
     }
 
-    /// Leaves the election for good, blocking the thread until the work has ended. At the end of a program, close
-    /// the client instead. The blocking version of [`LeaderSelector::close`](crate::LeaderSelector::close).
+    /// Leaves the election for good, blocking the thread until the work has ended. So do not call it in the work, which
+    /// would wait for itself. At the end of a program, close the client instead. The blocking version of
+    /// [`LeaderSelector::close`](crate::LeaderSelector::close).
     ///
     /// # Errors
     /// Same as the async method, and:
