@@ -6,19 +6,23 @@ use std::time::{Duration, Instant};
 use criterion::Criterion;
 use tokio::runtime::{Builder, Runtime};
 use zk_recipes::testing::TestingServer;
-use zk_recipes::{Client, InterProcessMutex, LockGuard, LockOptions, Owner, ReadWriteLock};
+use zk_recipes::{Client, InterProcessMutex, LockGuard, LockOptions, Owner, ReadWriteLock, blocking};
 
 pub(crate) fn bench(criterion: &mut Criterion) {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    let (_server, client) = runtime.block_on(async {
+    let (server, client) = runtime.block_on(async {
         let server = TestingServer::start().await.expect("a ZooKeeper server");
         let client = Client::connect(&server.connect_string()).await.expect("a session");
         (server, client)
     });
     look(criterion, &runtime, &client);
     enter_again(criterion, &runtime, &client);
+    let blocking = blocking::Client::connect(&server.connect_string()).expect("a session");
+    enter_blocking(criterion, &runtime, &blocking);
     linger(criterion, &runtime, &client);
-    cohort(criterion, &runtime, &client);
+    cohort(criterion, &runtime, &client, "in 64 tasks");
+    let one_thread = Builder::new_current_thread().enable_all().build().expect("a runtime");
+    cohort(criterion, &one_thread, &client, "in 64 tasks of one thread");
     let_go(criterion, &runtime, &client);
     runtime.block_on(client.close());
 }
@@ -81,6 +85,35 @@ fn enter_again(criterion: &mut Criterion, runtime: &Runtime, client: &Client) {
     group.finish();
 }
 
+/// Where a blocking call has to check whether its thread runs tasks, and where it need not.
+fn enter_blocking(criterion: &mut Criterion, runtime: &Runtime, client: &blocking::Client) {
+    let mut group = criterion.benchmark_group("enter again");
+    for (name, in_runtime) in [("on a thread", false), ("in spawn_blocking", true)] {
+        group.bench_function(format!("blocking acquire, release: {name}"), |bencher| {
+            let mutex = blocking::InterProcessMutex::new(client, "/again/blocking").expect("a good path");
+            bencher.iter_custom(|rounds| {
+                let mutex = mutex.clone();
+                let again = move || {
+                    let first = mutex.acquire().expect("nobody else is there");
+                    let start = Instant::now();
+                    for _ in 0..rounds {
+                        black_box(&mutex).acquire().expect("it is held").release().expect("it is held");
+                    }
+                    let elapsed = start.elapsed();
+                    first.release().expect("it is held");
+                    elapsed
+                };
+                if in_runtime {
+                    runtime.block_on(runtime.spawn_blocking(again)).expect("no panic")
+                } else {
+                    std::thread::spawn(again).join().expect("no panic")
+                }
+            });
+        });
+    }
+    group.finish();
+}
+
 /// The time of that many rounds for the owner that runs this.
 async fn acquire_again(mutex: &InterProcessMutex, rounds: u64) -> Duration {
     let first = mutex.acquire().await.expect("nobody else is there");
@@ -115,8 +148,8 @@ fn linger(criterion: &mut Criterion, runtime: &Runtime, client: &Client) {
 }
 
 /// By a node that is handed on, from one of 64 tasks to the next.
-fn cohort(criterion: &mut Criterion, runtime: &Runtime, client: &Client) {
-    criterion.bench_function("cohort/acquire, release: in 64 tasks", |bencher| {
+fn cohort(criterion: &mut Criterion, runtime: &Runtime, client: &Client, whose: &str) {
+    criterion.bench_function(format!("cohort/acquire, release: {whose}"), |bencher| {
         let options = LockOptions::new().cohort(1_000_000);
         let mutex = mutex(client, "/cohort").with_options(options).expect("good options");
         bencher.iter_custom(|rounds| {
