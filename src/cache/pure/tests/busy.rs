@@ -43,15 +43,6 @@ impl World {
 }
 
 #[test]
-fn a_node_that_changes_all_the_time_does_not_keep_a_cache_from_loading() {
-    let mut world = World::new(9, true, true);
-    world.write("/r", 1);
-    world.write("/r/a", 1);
-    world.step(&Step::Connect);
-    world.write_until("/r/a", |core| core.has_loaded());
-}
-
-#[test]
 fn the_children_of_a_node_that_changes_all_the_time_are_found() {
     let mut world = World::new(9, true, true);
     world.write("/r", 1);
