@@ -67,27 +67,6 @@ fn would_deadlock<T: std::fmt::Debug>(outcome: Result<T>, path: &str) {
     assert_eq!(outcome.unwrap_err(), Error::WouldDeadlock { path: path.to_owned(), cycle: Vec::new() });
 }
 
-#[tokio::test]
-async fn a_queued_writer_keeps_later_readers_out() {
-    let sandbox = Sandbox::new();
-    let (one, other) = (read_write(&sandbox.client().await), read_write(&sandbox.client().await));
-    let reading = one.read().acquire().await.unwrap();
-    let beside = other.read().try_acquire().await.unwrap().expect("readers share");
-    let writer = other.write().owned_by(&Owner::new()).enqueue().await.unwrap();
-    let late = Owner::new();
-    assert!(one.read().owned_by(&late).try_acquire().await.unwrap().is_none());
-    let timed = answered(async || one.read().owned_by(&late).try_acquire_for(ms(100)).await);
-    assert!(timed.await.is_none());
-    // Those who are inside may enter again.
-    let again = one.read().try_acquire().await.unwrap().unwrap();
-    assert_eq!(again.fencing_token(), reading.fencing_token());
-    drop(writer);
-    let late = within(one.read().owned_by(&late).acquire()).await.unwrap();
-    assert!(late.fencing_token() > beside.fencing_token());
-    drop((reading, again, beside, late));
-    sandbox.assert_nothing_left().await;
-}
-
 /// Who is listed on a side, and whether it holds.
 async fn listed(participants: Result<Vec<Participant>>) -> Vec<(String, bool)> {
     let identity = |p: &Participant| String::from_utf8(p.identity().unwrap().to_vec()).unwrap();
