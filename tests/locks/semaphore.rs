@@ -262,41 +262,6 @@ async fn a_semaphore_mutex_knows_no_owner() {
 // --- As many as a `SharedCount` says ---
 
 #[tokio::test]
-async fn a_shared_count_is_four_bytes_in_a_node() {
-    let (sandbox, [one, other]) = sandbox_with_clients().await;
-    let zookeeper = bystander_of(&servers()).await;
-    let path = format!("/{}{COUNT}", sandbox.root);
-    // Another server may lag behind.
-    let data = async || {
-        zookeeper.sync(&path).await.unwrap();
-        zookeeper.get_data(&path).await.unwrap().0
-    };
-    let count = SharedCount::new(&one, COUNT, 258).unwrap();
-    assert_eq!(count.path(), path);
-    assert_eq!(zookeeper.check_stat(&path).await, Ok(None), "nothing is sent before it is needed");
-    assert_eq!(count.get().await, Ok(258));
-    assert_eq!(data().await, [0, 0, 1, 2]);
-    assert_eq!(zookeeper.check_stat(&path).await.unwrap().unwrap().ephemeral_owner, 0);
-    // The seed is for the first only.
-    let same = SharedCount::new(&other, COUNT, 7).unwrap();
-    assert_eq!(same.get().await, Ok(258));
-    for (number, bytes) in [(-2, [255, 255, 255, 254]), (i32::MIN, [128, 0, 0, 0]), (0, [0; 4])] {
-        same.set(number).await.unwrap();
-        assert_eq!(data().await, bytes);
-        assert_eq!(count.get().await, Ok(number));
-    }
-    zookeeper.set_data(&path, &[0, 1, 0, 0], None).await.unwrap();
-    assert_eq!(count.get().await, Ok(65536));
-    // Set before it was ever read.
-    let fresh = SharedCount::new(&one, "/counts/deep/down/b", 1).unwrap();
-    fresh.set(2).await.unwrap();
-    assert_eq!(SharedCount::new(&other, "/counts/deep/down/b", 3).unwrap().get().await, Ok(2));
-    // Deleted by hand: made again.
-    zookeeper.delete(&path, None).await.unwrap();
-    assert_eq!(same.get().await, Ok(7));
-}
-
-#[tokio::test]
 async fn something_else_in_the_node_of_a_count_is_an_error() {
     let (sandbox, [client]) = sandbox_with_clients().await;
     let zookeeper = client.zookeeper().await.unwrap();

@@ -14,7 +14,8 @@ async fn a_value_is_the_data_of_a_node() {
     assert_eq!(same.get().await.unwrap(), b"seed");
     same.set("").await.unwrap();
     assert_eq!(value.get().await.unwrap(), b"");
-    assert_eq!(zookeeper.get_data(PATH).await.unwrap().0, b"");
+    let (data, stat) = zookeeper.get_data(PATH).await.unwrap();
+    assert_eq!((&*data, stat.ephemeral_owner), (&b""[..], 0));
     // Deleted by hand: made again.
     zookeeper.delete(PATH, None).await.unwrap();
     assert_eq!(same.get().await.unwrap(), b"another seed");
@@ -60,18 +61,26 @@ async fn a_node_that_was_made_again_is_not_taken_for_the_old_one() {
 }
 
 #[tokio::test]
-async fn a_count_is_compared_and_set() {
+async fn a_count_is_four_bytes_and_is_compared_and_set() {
     let (_server, client, zookeeper) = server_client_and_bystander().await;
-    let count = SharedCount::new(&client, PATH, -1).unwrap();
+    let count = SharedCount::new(&client, PATH, 258).unwrap();
+    let data = async || zookeeper.get_data(PATH).await.unwrap().0;
+    assert_eq!((count.get().await, &*data().await), (Ok(258), &[0, 0, 1, 2][..]));
+    for (number, bytes) in [(-2, [255, 255, 255, 254]), (0, [0; 4])] {
+        count.set(number).await.unwrap();
+        assert_eq!((count.get().await, &*data().await), (Ok(number), &bytes[..]));
+    }
+    zookeeper.set_data(PATH, &[0, 1, 0, 0], None).await.unwrap();
     let first = count.get_versioned().await.unwrap();
+    assert_eq!(first.value(), &65536);
     let second = count.compare_and_set(&first, i32::MIN).await.unwrap().unwrap();
-    assert_eq!(zookeeper.get_data(PATH).await.unwrap().0, [128, 0, 0, 0]);
+    assert_eq!(data().await, [128, 0, 0, 0]);
     assert_eq!(count.compare_and_set(&first, 3).await.unwrap().unwrap_err(), second);
     zookeeper.set_data(PATH, b"three", None).await.unwrap();
     let not_a_count = Error::NotACount { path: PATH.into() };
     assert_eq!(count.compare_and_set(&second, 3).await, Err(not_a_count.clone()));
     assert_eq!(count.update(|count| count).await, Err(not_a_count));
-    assert_eq!(zookeeper.get_data(PATH).await.unwrap().0, b"three");
+    assert_eq!(data().await, b"three");
 }
 
 /// The servers take this number for "any version".
