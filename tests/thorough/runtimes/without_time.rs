@@ -175,30 +175,3 @@ async fn an_adopted_session_keeps_nothing_of_several_locks() {
         }
     }
 }
-
-/// An adopted session reconnects by itself, and its watches go on.
-#[tokio::test]
-async fn an_adopted_session_that_is_disconnected_grants_nothing() {
-    let server = Server::start().await.unwrap();
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let connector = zk::Client::connector().with_session_timeout(Duration::from_secs(20));
-    let owned = connector.connect(&proxy.connect_string()).await.unwrap();
-    let client = Client::from_zookeeper(owned.clone()).unwrap();
-    let mutex = mutex(&client).with_options(LockOptions::new().linger(40 * LONG)).unwrap();
-    mutex.acquire().await.unwrap().release().await.unwrap();
-    // The list has come by then, so that the node stays.
-    let node = mutex.acquire().await.unwrap().node_path().to_owned();
-    proxy.set_traffic(Traffic::black_hole());
-    proxy.cut();
-    eventually("it is not connected", || async {
-        (!client.watch_connection().get().is_connected()).then_some(())
-    })
-    .await;
-    let tried = mutex.try_acquire_for(Duration::from_millis(200)).await;
-    assert!(matches!(tried, Err(Error::NotConnected { .. })), "{tried:?}");
-    proxy.set_traffic(Traffic::pass());
-    let guard = within(mutex.acquire()).await.unwrap();
-    assert_ne!(guard.node_path(), node);
-    drop(guard);
-    client.close().await;
-}

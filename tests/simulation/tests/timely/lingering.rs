@@ -62,10 +62,15 @@ async fn each_hold_has_the_whole_time(stage: Stage) {
     assert_eq!(mutex.acquire().await.unwrap().node_path(), node);
 }
 
-#[history]
-async fn a_lost_connection_ends_it(stage: Stage) {
+/// An adopted session connects again by itself.
+#[history(false, true)]
+async fn a_lost_connection_ends_it(stage: Stage, is_adopted: bool) {
     const PATIENCE: Duration = ms(200);
-    let (proxy, client) = stage.far(|builder| builder.session_timeout(LONG)).await;
+    let proxy = stage.proxy(0).await;
+    let client = match is_adopted {
+        true => keep(Client::from_zookeeper(own_session(&proxy.address).await).unwrap()),
+        false => proxy.client(|builder| builder.session_timeout(LONG)).await,
+    };
     let mutex = lingering(&client, LockOptions::new().linger(LONG));
     let node = leave_a_node(&mutex).await;
     proxy.set_traffic(Traffic::black_hole());
