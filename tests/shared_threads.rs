@@ -2,7 +2,7 @@
 
 mod support;
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::{Context, Wake, Waker};
@@ -15,13 +15,14 @@ use futures_util::future::BoxFuture;
 use zk_recipes::atomic::{CachedAtomicLong, DistributedAtomicLong};
 use zk_recipes::cache::{Cache, CacheOptions, Changes};
 use zk_recipes::testing::FaultProxy;
-use zk_recipes::{Client, ConnectionState, Error, Locks, Owner, blocking, operate};
+use zk_recipes::{Client, ConnectionState, Error, Locks, Owner, blocking};
 
 use support::room::Room;
 use support::runtime::*;
 use support::*;
 
 /// As that of the executor of the "Async Book", whose wakers expect that it is still there.
+#[derive(Default)]
 struct Gone(AtomicUsize);
 
 impl Wake for Gone {
@@ -31,98 +32,100 @@ impl Wake for Gone {
     }
 }
 
-#[test]
-fn a_waker_of_one_client_that_panics_costs_others_nothing() {
-    let (elsewhere, server) = server_elsewhere();
-    let one = block_on(connect(&server));
-    let other = block_on(connect(&server));
-    drop(block_on(mutex(&other).acquire()).unwrap());
-    let gone = Arc::new(Gone(AtomicUsize::new(0)));
-    let waker = Waker::from(gone.clone());
-    let zookeeper = block_on(one.zookeeper()).unwrap();
-    server.pause().unwrap();
-    // The call sends it.
-    let mut asked = pin!(zookeeper.get_data("/zookeeper"));
-    assert!(asked.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    server.resume().unwrap();
-    elsewhere.block_on(eventually("it is woken", async || (gone.0.load(SeqCst) > 0).then_some(())));
-    for client in [&other, &one] {
-        let acquired = elsewhere
-            .block_on(async { tokio::time::timeout(Duration::from_secs(10), mutex(client).acquire()).await });
-        assert!(matches!(acquired, Ok(Ok(_))), "{acquired:?}");
+impl Gone {
+    async fn is_woken(&self) {
+        eventually("it is woken", async || (self.0.load(SeqCst) > 0).then_some(())).await;
     }
 }
 
-/// The same of one that waits for a change of the connection.
+/// Counts how often it is woken.
+#[derive(Default)]
+struct Counts(AtomicUsize);
+
+impl Wake for Counts {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, SeqCst);
+    }
+}
+
+/// Begins to wait, and is to be woken by that.
+fn waits<W: Wake + Send + Sync + 'static>(mut future: Pin<&mut (impl Future + ?Sized)>, waker: &Arc<W>) {
+    let waker = Waker::from(waker.clone());
+    assert!(future.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+}
+
+/// These can still acquire.
+async fn acquire<const N: usize>(clients: [&Client; N]) {
+    for client in clients {
+        let acquired = within(mutex(client).acquire()).await;
+        assert!(acquired.is_ok(), "{acquired:?}");
+    }
+}
+
+/// Of one that waits for a change of the connection.
 #[test]
 fn a_waker_of_a_watch_that_panics_costs_its_client_and_other_watches_nothing() {
     const OTHERS: usize = 20;
     let (elsewhere, server) = server_elsewhere();
     let client = block_on(connect(&server));
     let mut watches = [(); 1 + OTHERS].map(|()| client.watch_connection());
-    let gone = Arc::new(Gone(AtomicUsize::new(0)));
-    let counts = Arc::new(Counts(AtomicUsize::new(0)));
-    let (waker, counting) = (Waker::from(gone.clone()), Waker::from(counts.clone()));
+    let (gone, counts) = <(Arc<Gone>, Arc<Counts>)>::default();
     let mut changes = watches.each_mut().map(|states| {
         assert!(block_on(states.changed()).is_some());
         Box::pin(states.changed())
     });
     for (nth, changed) in changes.iter_mut().enumerate() {
-        let waker = if nth == 0 { &waker } else { &counting };
-        assert!(changed.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
+        if nth == 0 { waits(changed.as_mut(), &gone) } else { waits(changed.as_mut(), &counts) }
     }
     let session = elsewhere.block_on(session_id(&client));
     elsewhere.block_on(server.kill_session(session)).unwrap();
     let all = async || (gone.0.load(SeqCst) > 0 && counts.0.load(SeqCst) == OTHERS).then_some(());
     elsewhere.block_on(eventually("all are woken", all));
-    let acquired = elsewhere.block_on(within(mutex(&client).acquire()));
-    assert!(acquired.is_ok(), "{acquired:?}");
+    elsewhere.block_on(acquire([&client]));
 }
 
-/// The same of one that a timer wakes.
+/// Of one that a timer wakes.
 #[test]
 fn a_waker_that_panics_when_its_time_is_over_costs_others_nothing() {
     let (elsewhere, server) = server_elsewhere();
     let [one, other] = [(); 2].map(|()| block_on(connect(&server)));
     let mutex_of_one = mutex(&one);
     server.pause().unwrap();
-    let gone = Arc::new(Gone(AtomicUsize::new(0)));
-    let waker = Waker::from(gone.clone());
+    let gone = Arc::<Gone>::default();
     let mut acquiring = pin!(mutex_of_one.try_acquire_for(Duration::from_millis(50)));
-    assert!(acquiring.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-    elsewhere.block_on(eventually("it is woken", async || (gone.0.load(SeqCst) > 0).then_some(())));
+    waits(acquiring.as_mut(), &gone);
+    elsewhere.block_on(gone.is_woken());
     // No one has answered.
     let acquired = elsewhere.block_on(within(acquiring));
     assert!(matches!(acquired, Ok(None) | Err(Error::NotConnected { .. })), "{acquired:?}");
     server.resume().unwrap();
-    for client in [&other, &one] {
-        let acquired = elsewhere.block_on(within(mutex(client).acquire()));
-        assert!(acquired.is_ok(), "{acquired:?}");
-    }
+    elsewhere.block_on(acquire([&other, &one]));
 }
 
 #[test]
-fn wakers_of_several_requests_that_panic_cost_their_client_nothing() {
+fn wakers_of_requests_that_panic_cost_their_client_and_others_nothing() {
     let (elsewhere, server) = server_elsewhere();
-    let client = block_on(connect(&server));
+    let [client, other] = [(); 2].map(|()| block_on(connect(&server)));
     let session = elsewhere.block_on(session_id(&client));
     let number = DistributedAtomicLong::new(&client, "/numbers/a").unwrap();
     assert_eq!(block_on(number.increment()), Ok(1));
     let states = client.watch_connection();
     server.pause().unwrap();
-    let gone = [(); 3].map(|()| Arc::new(Gone(AtomicUsize::new(0))));
+    let gone: [Arc<Gone>; 3] = Default::default();
     let mut reads = [(); 3].map(|()| Box::pin(number.get()));
     for (read, gone) in reads.iter_mut().zip(&gone) {
-        assert!(read.as_mut().poll(&mut Context::from_waker(&gone.clone().into())).is_pending());
+        waits(read.as_mut(), gone);
     }
     server.resume().unwrap();
-    let all = async || gone.iter().all(|gone| gone.0.load(SeqCst) > 0).then_some(());
-    elsewhere.block_on(eventually("all are woken", all));
+    for gone in gone {
+        elsewhere.block_on(gone.is_woken());
+    }
     for read in reads {
         assert_eq!(elsewhere.block_on(within(read)), Ok(1));
     }
     assert_eq!(states.get(), ConnectionState::Connected);
     assert_eq!(elsewhere.block_on(session_id(&client)), session);
+    elsewhere.block_on(acquire([&other, &client]));
 }
 
 #[test]
@@ -132,12 +135,12 @@ fn a_waker_that_panics_costs_those_who_hear_of_the_same_end_nothing() {
     let client = block_on(connect(&server));
     let number = DistributedAtomicLong::new(&client, "/numbers/a").unwrap();
     server.pause().unwrap();
-    let gone = Waker::from(Arc::new(Gone(AtomicUsize::new(0))));
-    let counts = [(); OTHERS].map(|()| Arc::new(Counts(AtomicUsize::new(0))));
-    let mut reads = [(); 1 + OTHERS].map(|()| Box::pin(number.get()));
-    let wakers = [gone].into_iter().chain(counts.iter().map(|counts| counts.clone().into()));
-    for (read, waker) in reads.iter_mut().zip(wakers) {
-        assert!(read.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    let counts: [Arc<Counts>; OTHERS] = Default::default();
+    let mut read = pin!(number.get());
+    waits(read.as_mut(), &Arc::<Gone>::default());
+    let mut reads = [(); OTHERS].map(|()| Box::pin(number.get()));
+    for (read, counts) in reads.iter_mut().zip(&counts) {
+        waits(read.as_mut(), counts);
     }
     let mut closing = Box::pin(client.close());
     // It wakes them.
@@ -147,22 +150,19 @@ fn a_waker_that_panics_costs_those_who_hear_of_the_same_end_nothing() {
     elsewhere.block_on(within(closing));
 }
 
-/// The same of one that waits for a connection, and is woken also by the end of the client.
+/// Of one that waits for a connection, and is woken also by the end of the client.
 #[test]
 fn a_waker_of_a_wait_for_a_connection_that_panics_costs_nobody_anything() {
     let (elsewhere, server) = server_elsewhere();
     let other = block_on(connect(&server));
     let client = Client::connect_lazily(&server.connect_string()).unwrap();
-    let gone = Arc::new(Gone(AtomicUsize::new(0)));
+    let gone = Arc::<Gone>::default();
     let waker = Waker::from(gone.clone());
     let mut connected = pin!(client.wait_connected());
     if connected.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
-        elsewhere.block_on(eventually("it is woken", async || (gone.0.load(SeqCst) > 0).then_some(())));
+        elsewhere.block_on(gone.is_woken());
     }
-    for client in [&other, &client] {
-        let acquired = elsewhere.block_on(within(mutex(client).acquire()));
-        assert!(acquired.is_ok(), "{acquired:?}");
-    }
+    elsewhere.block_on(acquire([&other, &client]));
 }
 
 /// Has a cache, at which it looks where it is woken, and counts how often it has.
@@ -185,24 +185,22 @@ fn a_waker_that_looks_at_its_cache_blocks_nobody() {
     let (mut states, mut changes) = (cache.watch_state(), cache.changes());
     assert!(block_on(states.changed()).is_some() && block_on(changes.next()).is_some());
     let looks = Arc::new(Looks(cache, AtomicUsize::new(0)));
-    let waker = Waker::from(looks.clone());
-    let mut context = Context::from_waker(&waker);
     let looked = || {
         let looked = async || (looks.1.swap(0, SeqCst) > 0).then_some(());
         elsewhere.block_on(eventually("it looks", looked));
     };
     {
         let mut next = pin!(changes.next());
-        assert!(next.as_mut().poll(&mut context).is_pending());
+        waits(next.as_mut(), &looks);
         // It makes a node.
-        assert!(elsewhere.block_on(within(mutex(&other).acquire())).is_ok());
+        elsewhere.block_on(acquire([&other]));
         looked();
     }
     let mut changed = pin!(states.changed());
-    assert!(changed.as_mut().poll(&mut context).is_pending());
+    waits(changed.as_mut(), &looks);
     proxy.cut();
     looked();
-    assert!(elsewhere.block_on(within(mutex(&other).acquire())).is_ok());
+    elsewhere.block_on(acquire([&other]));
 }
 
 /// Looks where it is woken whether a cache that is current has its first change, and whether those who wait for it are told.
@@ -237,24 +235,14 @@ fn a_waker_that_finds_a_cache_current_finds_its_first_change() {
     assert_eq!(found, Some((true, true)));
 }
 
-/// Counts how often it is woken.
-struct Counts(AtomicUsize);
-
-impl Wake for Counts {
-    fn wake(self: Arc<Self>) {
-        self.0.fetch_add(1, SeqCst);
-    }
-}
-
 #[test]
 fn a_waker_that_panics_costs_those_whose_operations_are_written_together_nothing() {
     let (elsewhere, server) = server_elsewhere();
     let number = DistributedAtomicLong::new(&block_on(connect(&server)), "/numbers/a").unwrap();
     assert_eq!(block_on(number.increment()), Ok(1));
     server.pause().unwrap();
-    let gone = Waker::from(Arc::new(Gone(AtomicUsize::new(0))));
     let mut first = pin!(number.fetch_add(10));
-    assert!(first.as_mut().poll(&mut Context::from_waker(&gone)).is_pending());
+    waits(first.as_mut(), &Arc::<Gone>::default());
     let mut second = pin!(number.fetch_add(100));
     assert!(second.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
     server.resume().unwrap();
@@ -270,14 +258,12 @@ fn a_waker_that_panics_costs_those_who_wait_for_the_same_ids_nothing() {
     assert_eq!(block_on(number.increment()), Ok(1));
     let ids = CachedAtomicLong::new(&number, 100).unwrap();
     server.pause().unwrap();
-    let gone = Waker::from(Arc::new(Gone(AtomicUsize::new(0))));
     let mut first = pin!(ids.next());
-    assert!(first.as_mut().poll(&mut Context::from_waker(&gone)).is_pending());
-    let counts = Arc::new(Counts(AtomicUsize::new(0)));
-    let waker = Waker::from(counts.clone());
+    waits(first.as_mut(), &Arc::<Gone>::default());
+    let counts = Arc::<Counts>::default();
     let mut others = [(); OTHERS].map(|()| Box::pin(ids.next()));
     for other in &mut others {
-        assert!(other.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        waits(other.as_mut(), &counts);
     }
     server.resume().unwrap();
     let all = async || (counts.0.load(SeqCst) == OTHERS).then_some(());
@@ -288,7 +274,7 @@ fn a_waker_that_panics_costs_those_who_wait_for_the_same_ids_nothing() {
 }
 
 /// Has a call, which it drops where it is woken.
-struct Drops(std::sync::Mutex<Option<BoxFuture<'static, ()>>>);
+struct Drops(Mutex<Option<BoxFuture<'static, ()>>>);
 
 impl Wake for Drops {
     fn wake(self: Arc<Self>) {
@@ -304,9 +290,9 @@ fn a_call_that_is_dropped_where_it_is_woken_blocks_nobody() {
         [(); 2].map(|()| DistributedAtomicLong::new(&block_on(connect(&server)), "/numbers/a").unwrap());
     assert_eq!(block_on(one.increment()), Ok(1));
     server.pause().unwrap();
-    let task = Arc::new(Drops(std::sync::Mutex::new(None)));
+    let task = Arc::new(Drops(Mutex::new(None)));
     let mut call = async move { drop(one.increment().await) }.boxed();
-    assert!(call.as_mut().poll(&mut Context::from_waker(&Waker::from(task.clone()))).is_pending());
+    waits(call.as_mut(), &task);
     *task.0.lock().unwrap() = Some(call);
     server.resume().unwrap();
     let is_woken = async || task.0.lock().unwrap().is_none().then_some(());
@@ -315,7 +301,7 @@ fn a_call_that_is_dropped_where_it_is_woken_blocks_nobody() {
 }
 
 /// Has the last handle of a client, which it drops where it is woken.
-struct Last(std::sync::Mutex<Option<Client>>);
+struct Last(Mutex<Option<Client>>);
 
 impl Wake for Last {
     fn wake(self: Arc<Self>) {
@@ -331,16 +317,13 @@ fn the_last_drop_in_a_waker_blocks_nobody() {
     let other = block_on(connect(&server));
     drop(block_on(mutex(&other).acquire()).unwrap());
     let zookeeper = block_on(one.zookeeper()).unwrap();
-    let waker = Waker::from(Arc::new(Last(std::sync::Mutex::new(Some(one)))));
     server.pause().unwrap();
     // The call sends it.
     let mut asked = pin!(zookeeper.get_data("/zookeeper"));
-    assert!(asked.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    waits(asked.as_mut(), &Arc::new(Last(Mutex::new(Some(one)))));
     server.resume().unwrap();
     let begun = Instant::now();
-    let acquired = elsewhere
-        .block_on(async { tokio::time::timeout(Duration::from_secs(10), mutex(&other).acquire()).await });
-    assert!(matches!(acquired, Ok(Ok(_))), "{acquired:?}");
+    elsewhere.block_on(acquire([&other]));
     assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
 }
 
@@ -381,46 +364,6 @@ fn a_blocking_call_in_a_destructor_on_the_thread_of_all_connections_is_refused()
         .block_on(async { tokio::time::timeout(Duration::from_secs(5), mutex(&other).acquire()).await });
     assert!(matches!(acquired, Ok(Ok(_))), "of another client: {acquired:?}; the call: {outcome:?}");
     assert!(outcome.is_ok());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn requests_among_cuts_are_heard_and_the_holder_shows_itself_again() {
-    let server = Server::start().await.unwrap();
-    let zookeeper = bystander(&server).await;
-    let proxy = FaultProxy::start(server.connect_string()).await.unwrap();
-    let holder = connect_through(&proxy).await;
-    let [first, second] = connect_many(&server).await;
-    for round in 0..25_u64 {
-        let guard = within(mutex(&holder).acquire()).await.unwrap();
-        let is_listening = round % 2 == 0;
-        if is_listening {
-            assert!(poll_times(guard.revoke_requested(), 1).await.is_none());
-        }
-        let asking = async {
-            for _ in 0..3 {
-                let (one, two) =
-                    tokio::join!(operate::ask(&first, "/locks/a"), operate::ask(&second, "/locks/a"));
-                assert_eq!((one.unwrap().len(), two.unwrap().len()), (1, 1));
-            }
-        };
-        let cutting = async {
-            for _ in 0..2 {
-                tokio::time::sleep(Duration::from_micros(700 * round)).await;
-                proxy.cut();
-            }
-        };
-        tokio::join!(asking, cutting);
-        within(guard.revoke_requested()).await.unwrap();
-        let version = eventually("it shows itself", async || {
-            let (data, stat) = zookeeper.get_data(guard.node_path()).await.unwrap();
-            (data == holder.identity()).then_some(stat.version)
-        })
-        .await;
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        let (_, stat) = zookeeper.get_data(guard.node_path()).await.unwrap();
-        assert_eq!(stat.version, version, "round {round}");
-        within(guard.release()).await.unwrap();
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

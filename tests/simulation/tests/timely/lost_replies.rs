@@ -32,14 +32,6 @@ async fn a_lost_create_reply_is_found_again_and_not_doubled(stage: Stage) {
     let guard = granted(waiting).await;
     assert_eq!(number(guard.node_path()), 3);
     guard.release().await.unwrap();
-
-    // Given up with the reply still lost.
-    let lost = proxy.intercept(Request::Create, Fate::LoseReply);
-    let waiting = waiter(&lock).await;
-    within(lost.happened()).await;
-    waiting.abort();
-    drop(waiting.await);
-    sleep(SOON).await;
     nothing_is_left(servers).await;
     assert_eq!(session_id(&client).await, session);
 }
