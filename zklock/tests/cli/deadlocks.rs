@@ -168,50 +168,6 @@ async fn readers_that_want_to_write_are_found() {
 }
 
 #[tokio::test]
-async fn permits_that_waiters_hold_are_found() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let clients: [_; 3] = connect_many(&server).await;
-    let semaphores = clients.each_ref().map(|client| Semaphore::new(client, "/permits", 3).unwrap());
-    let mut held = Vec::new();
-    for semaphore in &semaphores {
-        held.push(semaphore.acquire().await.unwrap());
-    }
-    let mut waiting = Vec::new();
-    for (index, semaphore) in semaphores[..2].iter().enumerate() {
-        waiting.push(in_task(Arc::new(semaphore.clone())));
-        queue_of(&zookeeper, "/permits/locks", index + 1).await;
-    }
-    // The third one may give its permit back.
-    assert_eq!(look(&server, &["/permits"]).await.0, Some(0));
-    waiting.push(in_task(Arc::new(semaphores[2].clone())));
-    queue_of(&zookeeper, "/permits/locks", 3).await;
-    let found = cycle(&server, "/permits").await;
-    assert!(found.iter().any(|node| node.ends_with("permit holder")), "{found:?}");
-    drop(held);
-    for waiting in waiting {
-        within(waiting).await.unwrap().unwrap().release().await.unwrap();
-    }
-}
-
-#[tokio::test]
-async fn a_multi_lock_that_others_take_in_another_order_is_found() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    let [first, second] = connect_many(&server).await;
-    let b = InterProcessMutex::new(&second, "/locks/b").unwrap().acquire().await.unwrap();
-    let both = in_task(Arc::new(MultiLock::new(&first, ["/locks/a", "/locks/b"]).unwrap()));
-    queue_of(&zookeeper, "/locks/b", 2).await;
-    assert_eq!(look(&server, &["/locks"]).await.0, Some(0));
-    let waiting = acquire_in_task(&InterProcessMutex::new(&second, "/locks/a").unwrap());
-    queue_of(&zookeeper, "/locks/a", 2).await;
-    assert_eq!(cycle(&server, "/locks").await.len(), 4);
-    b.release().await.unwrap();
-    within(both).await.unwrap().unwrap().release().await.unwrap();
-    within(waiting).await.unwrap().unwrap().release().await.unwrap();
-}
-
-#[tokio::test]
 async fn deadlocks_between_libraries_are_found() {
     let Some(peers) = Peers::if_installed(Generation::Debian) else { return };
     const LASTING: Duration = Duration::from_secs(30);
