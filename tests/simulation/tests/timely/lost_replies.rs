@@ -105,24 +105,6 @@ async fn an_adopted_session_connects_again_on_zookeeper_3_5(stage: Stage) {
     nothing_is_left(&servers).await;
 }
 
-#[history]
-async fn a_lost_delete_reply_is_a_release(stage: Stage) {
-    let (proxy, client) = stage.far(session).await;
-    let session = session_id(&client).await;
-    let lock = mutex(&client);
-    let guard = lock.acquire().await.unwrap();
-    let lost = proxy.intercept(Request::Delete, Fate::LoseReply);
-    within(guard.release()).await.unwrap();
-    within(lost.happened()).await;
-    // The same for a guard that is dropped.
-    let guard = lock.acquire().await.unwrap();
-    let lost = proxy.intercept(Request::Delete, Fate::LoseReply);
-    drop(guard);
-    within(lost.happened()).await;
-    nothing_is_left(stage.servers()).await;
-    assert_eq!(session_id(&client).await, session);
-}
-
 /// The list that tells the position may be lost like any other; it is tried again on the next connection.
 #[history]
 async fn a_position_is_followed_on_after_a_lost_reply(stage: Stage) {
