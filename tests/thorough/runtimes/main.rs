@@ -1,4 +1,4 @@
-//! What real runtimes, threads, rights and sessions of others do to locks.
+//! What real runtimes, threads and rights do to locks.
 
 mod without_time;
 
@@ -175,46 +175,6 @@ fn an_acquire_goes_on_when_the_runtime_that_began_it_has_ended() {
         block_on(held.release()).unwrap();
         let outcome = gone_on.join();
         assert!(matches!(outcome, Ok(Ok(Some(_)))), "{kind}: {outcome:?}");
-    }
-}
-
-/// One of two calls of one owner vanishes with its runtime; the other one goes on.
-#[test]
-fn a_call_whose_runtime_ends_does_not_take_the_other_call_of_its_owner_along() {
-    let (elsewhere, server) = server_elsewhere();
-    let zookeeper = elsewhere.block_on(bystander(&server));
-    let [holder, client]: [Client; 2] = elsewhere.block_on(connect_many(&server));
-    for round in 0..6 {
-        let lock = existing(&client).owned_by(&Owner::new());
-        let held = block_on(mutex_at(&holder, B).acquire()).unwrap();
-        let begun = Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
-        let call = |runtime: &Runtime| {
-            let lock = lock.clone();
-            runtime.spawn(async move { lock.acquire().await })
-        };
-        let (first, second) = if round % 2 == 0 {
-            let first = call(&begun);
-            elsewhere.block_on(queue_of(&zookeeper, B, 2));
-            (first, call(&elsewhere))
-        } else {
-            let second = call(&elsewhere);
-            elsewhere.block_on(queue_of(&zookeeper, B, 2));
-            (call(&begun), second)
-        };
-        elsewhere.block_on(queue_of(&zookeeper, B, 3));
-        elsewhere.block_on(queue_of(&zookeeper, A, 1));
-        if round > 3 {
-            thread::sleep(Duration::from_millis(300));
-        }
-        drop(begun);
-        assert!(!second.is_finished());
-        block_on(held.release()).unwrap();
-        let guard = elsewhere.block_on(within(second)).unwrap().unwrap();
-        assert_eq!(guard.hold_count(), 1);
-        assert!(elsewhere.block_on(first).is_err());
-        block_on(guard.release()).unwrap();
-        elsewhere.block_on(queue_of(&zookeeper, A, 0));
-        elsewhere.block_on(queue_of(&zookeeper, B, 0));
     }
 }
 

@@ -1,4 +1,4 @@
-//! What is read, learnt and adopted, on runtimes of any kind.
+//! What is read and learnt, on runtimes of any kind.
 
 use super::*;
 
@@ -139,39 +139,4 @@ async fn a_node_that_fits_is_created_at_a_new_path() {
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
-}
-
-// --- Sessions of others ---
-
-/// Guards on a session that outlives the client remove their nodes.
-#[tokio::test]
-async fn an_adopted_session_keeps_nothing_of_several_locks() {
-    let server = empty_server().await;
-    let zookeeper = bystander(&server).await;
-    for is_closed in [false, true] {
-        for is_dropped in [false, true] {
-            let session = bystander(&server).await;
-            let client = Client::from_zookeeper(session.clone()).unwrap();
-            let multi = MultiLock::new(&client, ["/adopted/a", "/adopted/b"]).unwrap();
-            let permits = Semaphore::new(&client, "/permits", 5).unwrap().many(3).unwrap();
-            let guards = [multi.acquire().await.unwrap(), permits.acquire().await.unwrap()];
-            let fresh = InterProcessMutex::new(&client, "/adopted/c").unwrap();
-            let guard = fresh.acquire().await.unwrap();
-            drop((multi, permits, fresh));
-            if is_closed {
-                client.close().await;
-            }
-            drop(client);
-            drop(guard);
-            for guard in guards {
-                match is_dropped {
-                    true => drop(guard),
-                    false => assert_eq!(guard.release().await.is_err(), is_closed),
-                }
-            }
-            for path in ["/adopted/a", "/adopted/b", "/adopted/c", "/permits/leases", "/permits/locks"] {
-                queue_of(&zookeeper, path, 0).await;
-            }
-        }
-    }
 }

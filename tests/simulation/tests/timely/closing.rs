@@ -61,8 +61,8 @@ async fn a_future_that_nobody_polls_does_not_keep_a_session_from_being_closed(st
 }
 
 /// By its client, whether the session ends with that or goes on.
-#[history(false, true)]
-async fn closing_wakes_who_listens_and_leaves_no_node(stage: Stage, is_adopted: bool) {
+#[history((false, false), (true, false), (true, true))]
+async fn closing_wakes_who_listens_and_leaves_no_node(stage: Stage, is_adopted: bool, is_dropped: bool) {
     for kind in KINDS {
         let session = own_session(&stage.address_of(0)).await;
         let client = match is_adopted {
@@ -82,11 +82,15 @@ async fn closing_wakes_who_listens_and_leaves_no_node(stage: Stage, is_adopted: 
         assert_eq!((lost, asked), (LossReason::Closed, Err(Error::Closed)), "{kind:?}");
         assert!(guard.revoke_requested().await.is_err(), "{kind:?}");
         assert_eq!(lingering.acquire().await.unwrap_err(), Error::Closed);
-        let error = guard.release().await.unwrap_err();
-        assert!(is_closed(&error), "{kind:?}: {error}");
-        if kind == Kind::Multi {
-            let closed = "the client is closed; create a new one";
-            assert_eq!(error.to_string(), format!("{closed}; and then: {closed}"));
+        if is_dropped {
+            drop(guard);
+        } else {
+            let error = guard.release().await.unwrap_err();
+            assert!(is_closed(&error), "{kind:?}: {error}");
+            if kind == Kind::Multi {
+                let closed = "the client is closed; create a new one";
+                assert_eq!(error.to_string(), format!("{closed}; and then: {closed}"));
+            }
         }
         nothing_is_left(stage.servers()).await;
         assert!(session.check_stat("/").await.is_ok());

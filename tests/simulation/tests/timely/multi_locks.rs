@@ -233,16 +233,14 @@ async fn locks_that_are_lost_at_once_fail_the_acquire(stage: Stage) {
     are(&stage, [0; 3]).await;
 }
 
-/// Two calls of one owner for existing locks: the loss of a lock that both have does not end the wait.
-#[history]
-async fn a_lock_lost_while_two_calls_of_one_owner_wait_is_acquired_again(stage: Stage) {
+/// Two calls of one owner for existing locks: the loss of a lock that both have does not end the wait, nor does the end of
+/// one call that of the other.
+#[history(None, Some(0), Some(1))]
+async fn a_lock_lost_while_two_calls_of_one_owner_wait_is_acquired_again(stage: Stage, ends: Option<usize>) {
     let [holder, client] = [stage.client(1).await, stage.client(0).await];
     let lock = existing(&client).owned_by(&Owner::new());
     let held = lock_at(&holder, B).acquire().await.unwrap();
-    let calls = [(); 2].map(|()| {
-        let lock = lock.clone();
-        spawn_local(async move { lock.acquire().await })
-    });
+    let mut calls = Vec::from([(); 2].map(|()| acquiring(&lock)));
     sleep(A_MOMENT).await;
     assert_eq!(queue(&stage, B), 3);
     let [node] = &stage.servers().children(A).unwrap()[..] else { panic!("one has it") };
@@ -253,8 +251,13 @@ async fn a_lock_lost_while_two_calls_of_one_owner_wait_is_acquired_again(stage: 
     let again = stage.servers().children(A).unwrap();
     assert!(again.len() == 1 && again[0] != *node, "{again:?}");
     assert!(calls.iter().all(|call| !call.is_finished()));
+    if let Some(call) = ends {
+        calls.remove(call).abort();
+        are(&stage, [1, 2, 0]).await;
+    }
     held.release().await.unwrap();
     for call in calls {
-        drop(within(call).await.unwrap().unwrap());
+        drop(granted(call).await);
     }
+    are(&stage, [0; 3]).await;
 }
