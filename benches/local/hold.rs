@@ -149,7 +149,7 @@ fn linger(criterion: &mut Criterion, runtime: &Runtime, client: &Client) {
 
 /// By a node that is handed on, from one of 64 tasks to the next.
 fn cohort(criterion: &mut Criterion, runtime: &Runtime, client: &Client, whose: &str) {
-    criterion.bench_function(format!("cohort/acquire, release: {whose}"), |bencher| {
+    criterion.bench_function(&format!("cohort/acquire, release: {whose}"), |bencher| {
         let options = LockOptions::new().cohort(1_000_000);
         let mutex = mutex(client, "/cohort").with_options(options).expect("good options");
         bencher.iter_custom(|rounds| {
