@@ -62,6 +62,22 @@ async fn acquire<const N: usize>(clients: [&Client; N]) {
     }
 }
 
+/// Of a request that a user of the client's `zookeeper` makes.
+#[test]
+fn a_waker_of_a_request_by_hand_that_panics_costs_others_nothing() {
+    let (elsewhere, server) = server_elsewhere();
+    let [one, other] = [(); 2].map(|()| block_on(connect(&server)));
+    let zookeeper = block_on(one.zookeeper()).unwrap();
+    let gone = Arc::<Gone>::default();
+    server.pause().unwrap();
+    // The call sends it.
+    let mut asked = pin!(zookeeper.get_data("/zookeeper"));
+    waits(asked.as_mut(), &gone);
+    server.resume().unwrap();
+    elsewhere.block_on(gone.is_woken());
+    elsewhere.block_on(acquire([&other, &one]));
+}
+
 /// Of one that waits for a change of the connection.
 #[test]
 fn a_waker_of_a_watch_that_panics_costs_its_client_and_other_watches_nothing() {
