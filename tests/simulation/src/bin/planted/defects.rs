@@ -156,7 +156,7 @@ pub(crate) const DEFECTS: &[Defect] = &[
     Defect {
         name: "combined-creates-share-a-token",
         file: COMBINING,
-        place: "(is_full || [[taken.iter().any(has_queue)]])",
+        place: "(bytes > MOST_BYTES || [[taken.iter().any(has_queue)]])",
         broken: "false",
         arguments: LOCKS,
     },
