@@ -154,3 +154,17 @@ fn copy_all(from: &Path, to: &Path, read: &impl Fn(&Path) -> io::Result<Vec<u8>>
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_defect_finds_its_place() -> io::Result<()> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for defect in DEFECTS {
+            defect.plant(&fs::read_to_string(root.join(defect.file))?)?;
+        }
+        Ok(())
+    }
+}
