@@ -6,45 +6,91 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 
-use super::acquiring::acquirable::Acquirable;
-use super::acquiring::reentrant::Reentrant;
 use super::holding::guard::LockGuard;
-use super::multi::MultiLock;
 use super::operating::participant::Participant;
 use super::options::LockOptions;
 use super::owner::Owner;
-use super::semaphore::Semaphore;
 use crate::client::Client;
 use crate::error::Result;
 
-/// Does something with a lock by what it is made of.
-macro_rules! of_any {
-    ($self:ident, $lock:ident => $do:expr) => {
-        match $self.made_of().0 {
-            Made::Reentrant($lock) => $do,
-            Made::Semaphore($lock) => $do,
-            Made::Multi($lock) => $do,
-        }
-    };
-}
-
-/// Makes a lock an [`InterProcessLock`], by what it is made of.
+/// Makes a lock an [`InterProcessLock`] by its own methods of the same names.
 macro_rules! inter_process_lock {
-    ($name:ident, |$it:ident| $made:expr) => {
-        impl Sealed for $name {
-            fn made_of(&self) -> MadeOf<'_> {
+    ($name:ident, |$it:ident| $client:expr) => {
+        $crate::lock::inter_process_lock::inter_process_lock!(
+            $name,
+            |$it| $client,
+            vec![$it.path()],
+            vec![$client.absolute_path($it.path())]
+        );
+    };
+    ($name:ident, |$it:ident| $client:expr, $paths:expr, $absolute_paths:expr) => {
+        impl $crate::lock::inter_process_lock::Sealed for $name {
+            fn first_client(&self) -> &$crate::Client {
                 let $it = self;
-                MadeOf($made)
+                $client
+            }
+
+            fn absolute_paths(&self) -> Vec<String> {
+                let $it = self;
+                $absolute_paths
             }
         }
 
-        impl InterProcessLock for $name {
-            fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock> {
-                Arc::new(self.owned_by(owner))
+        #[async_trait::async_trait]
+        impl $crate::InterProcessLock for $name {
+            async fn acquire(&self) -> $crate::Result<$crate::LockGuard> {
+                self.acquire().await
             }
 
-            fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>> {
-                Ok(Arc::new(self.with_options(options)?))
+            async fn try_acquire(&self) -> $crate::Result<Option<$crate::LockGuard>> {
+                self.try_acquire().await
+            }
+
+            async fn try_acquire_for(
+                &self,
+                within: std::time::Duration,
+            ) -> $crate::Result<Option<$crate::LockGuard>> {
+                self.try_acquire_for(within).await
+            }
+
+            fn owned_by(&self, owner: &$crate::Owner) -> std::sync::Arc<dyn $crate::InterProcessLock> {
+                std::sync::Arc::new(self.owned_by(owner))
+            }
+
+            fn with_options(
+                &self,
+                options: $crate::LockOptions,
+            ) -> $crate::Result<std::sync::Arc<dyn $crate::InterProcessLock>> {
+                Ok(std::sync::Arc::new(self.with_options(options)?))
+            }
+
+            async fn participants(&self) -> $crate::Result<Vec<$crate::Participant>> {
+                self.participants().await
+            }
+
+            async fn holder(&self) -> $crate::Result<Option<$crate::Participant>> {
+                self.holder().await
+            }
+
+            async fn is_locked(&self) -> $crate::Result<bool> {
+                self.is_locked().await
+            }
+
+            async fn path_exists(&self) -> $crate::Result<bool> {
+                self.path_exists().await
+            }
+
+            fn is_acquired_in_this_process(&self) -> bool {
+                self.is_acquired_in_this_process()
+            }
+
+            fn is_owned_by(&self, owner: &$crate::Owner) -> bool {
+                self.is_owned_by(owner)
+            }
+
+            fn paths(&self) -> Vec<&str> {
+                let $it = self;
+                $paths
             }
         }
     };
@@ -71,19 +117,13 @@ pub(super) use inter_process_lock;
 #[async_trait]
 pub trait InterProcessLock: Sealed + Debug + Send + Sync {
     /// Acquires the lock, waiting until it is available.
-    async fn acquire(&self) -> Result<LockGuard> {
-        of_any!(self, lock => lock.acquire().await)
-    }
+    async fn acquire(&self) -> Result<LockGuard>;
 
     /// Acquires the lock if it is available immediately; returns `None` otherwise.
-    async fn try_acquire(&self) -> Result<Option<LockGuard>> {
-        of_any!(self, lock => lock.try_acquire().await)
-    }
+    async fn try_acquire(&self) -> Result<Option<LockGuard>>;
 
     /// Acquires the lock, waiting at most `within`. Returns `None` if that time elapsed in the queue.
-    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>> {
-        of_any!(self, lock => lock.try_acquire_for(within).await)
-    }
+    async fn try_acquire_for(&self, within: Duration) -> Result<Option<LockGuard>>;
 
     /// Returns a handle to the same lock object that acquires for this owner instead of the current task.
     fn owned_by(&self, owner: &Owner) -> Arc<dyn InterProcessLock>;
@@ -92,82 +132,36 @@ pub trait InterProcessLock: Sealed + Debug + Send + Sync {
     fn with_options(&self, options: LockOptions) -> Result<Arc<dyn InterProcessLock>>;
 
     /// Returns the holders and all waiters in queue order, the holders first.
-    async fn participants(&self) -> Result<Vec<Participant>> {
-        of_any!(self, lock => lock.participants().await)
-    }
+    async fn participants(&self) -> Result<Vec<Participant>>;
 
     /// Returns the holder of the lock, in any process; of several, the first. `None` if the lock is free or its
     /// path [does not exist](Self::path_exists).
-    async fn holder(&self) -> Result<Option<Participant>> {
-        of_any!(self, lock => lock.holder().await)
-    }
+    async fn holder(&self) -> Result<Option<Participant>>;
 
     /// Returns whether the lock is held, in any process. A lock whose path [does not exist](Self::path_exists) is
     /// not held.
-    async fn is_locked(&self) -> Result<bool> {
-        of_any!(self, lock => lock.is_locked().await)
-    }
+    async fn is_locked(&self) -> Result<bool>;
 
     /// Returns whether the path exists, which tells a free lock from a mistyped path. The path of a free lock may
     /// not exist.
-    async fn path_exists(&self) -> Result<bool> {
-        of_any!(self, lock => lock.path_exists().await)
-    }
+    async fn path_exists(&self) -> Result<bool>;
 
     /// Returns whether the lock is held through this object.
-    fn is_acquired_in_this_process(&self) -> bool {
-        of_any!(self, lock => lock.is_acquired_in_this_process())
-    }
+    fn is_acquired_in_this_process(&self) -> bool;
 
     /// Returns whether this owner holds the lock through this object.
-    fn is_owned_by(&self, owner: &Owner) -> bool {
-        of_any!(self, lock => lock.is_owned_by(owner))
-    }
+    fn is_owned_by(&self, owner: &Owner) -> bool;
 
     /// Returns the full path of the lock, including the namespace; of a multi-lock, the paths of its members in
     /// order.
-    fn paths(&self) -> Vec<&str> {
-        match self.made_of().0 {
-            Made::Reentrant(lock) => vec![lock.path()],
-            Made::Semaphore(lock) => vec![lock.path()],
-            Made::Multi(lock) => lock.paths(),
-        }
-    }
+    fn paths(&self) -> Vec<&str>;
 }
 
 /// Keeps other crates from implementing [`InterProcessLock`], so that it can grow.
 pub trait Sealed {
-    fn made_of(&self) -> MadeOf<'_>;
-}
-
-/// What a lock is made of, by which it does what it has in common with the others.
-#[derive(Debug)]
-pub struct MadeOf<'a>(pub(super) Made<'a>);
-
-#[derive(Debug)]
-pub(super) enum Made<'a> {
-    /// A mutex, or one side of a read/write lock.
-    Reentrant(&'a Reentrant),
-    Semaphore(&'a Semaphore),
-    Multi(&'a MultiLock),
-}
-
-impl dyn InterProcessLock + '_ {
     /// The client of the lock; of a multi-lock, that of its first lock.
-    pub(super) fn client(&self) -> &Client {
-        match self.made_of().0 {
-            Made::Reentrant(lock) => lock.client(),
-            Made::Semaphore(lock) => lock.client(),
-            Made::Multi(lock) => lock.members()[0].client(),
-        }
-    }
+    fn first_client(&self) -> &Client;
 
     /// The paths as they are to every client, whatever its chroot.
-    pub(super) fn absolute_paths(&self) -> Vec<String> {
-        match self.made_of().0 {
-            Made::Reentrant(lock) => vec![lock.client().absolute_path(lock.path())],
-            Made::Semaphore(lock) => vec![lock.client().absolute_path(lock.path())],
-            Made::Multi(lock) => lock.members().iter().flat_map(|lock| lock.absolute_paths()).collect(),
-        }
-    }
+    fn absolute_paths(&self) -> Vec<String>;
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed, inter_process_lock};
+use super::inter_process_lock::{InterProcessLock, inter_process_lock};
 use super::mutex::InterProcessMutex;
 use super::options::LockOptions;
 use super::owner::Owner;
@@ -180,10 +180,6 @@ impl MultiLock {
         }
     }
 
-    pub(super) fn members(&self) -> &[Arc<dyn InterProcessLock>] {
-        &self.locks
-    }
-
     /// Returns the participants of each lock, one lock after the other in the order of their paths.
     ///
     /// # Errors
@@ -292,4 +288,9 @@ fn in_order<M>(members: &mut [M], lock: impl Fn(&M) -> &dyn InterProcessLock) ->
     Err(Error::InvalidArgument { argument: "members of a multi-lock", reason })
 }
 
-inter_process_lock!(MultiLock, |it| Made::Multi(it));
+inter_process_lock!(
+    MultiLock,
+    |it| it.locks[0].first_client(),
+    it.paths(),
+    it.locks.iter().flat_map(|lock| lock.absolute_paths()).collect()
+);

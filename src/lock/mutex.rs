@@ -1,13 +1,11 @@
 //! The mutual exclusion lock.
 
-use std::sync::Arc;
-
-use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed, inter_process_lock};
+use super::inter_process_lock::inter_process_lock;
 use super::methods::reentrant_methods;
 use super::options::LockOptions;
-use super::owner::Owner;
 use crate::client::Client;
 use crate::error::Result;
+use crate::lock::acquiring::acquirable::Acquirable;
 use crate::lock::acquiring::reentrant::Reentrant;
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::holding::owners::Owners;
@@ -32,7 +30,8 @@ use crate::queue::MUTEX;
 /// this client last did; otherwise a list is sent directly behind the create. A release is one delete. A re-entrant
 /// acquire makes no request. Within a client, a release wakes the next waiter immediately. Each waiter watches its own
 /// node; of each client, only the first waiter in the queue watches others: its predecessor and, if there is one, the
-/// contender before that. Curator needs two round trips to acquire the lock and one to release it.
+/// contender before that. It also asks for that node once within one to two session timeouts, in case the servers do not tell
+/// of its end. Curator needs two round trips to acquire the lock and one to release it.
 ///
 /// With [`LockOptions::linger`], a client acquires the lock again without a request, as long as no one else has come.
 /// With [`LockOptions::cohort`], the tasks of a client hand the lock on among themselves without a request.
@@ -139,4 +138,4 @@ impl InterProcessMutex {
     }
 }
 
-inter_process_lock!(InterProcessMutex, |it| Made::Reentrant(&it.lock));
+inter_process_lock!(InterProcessMutex, |it| it.lock.client());

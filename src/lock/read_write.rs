@@ -1,13 +1,12 @@
 //! The read/write lock, and its two sides.
 
-use std::sync::Arc;
-
-use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed, inter_process_lock};
+use super::inter_process_lock::inter_process_lock;
 use super::methods::reentrant_methods;
 use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::Client;
 use crate::error::Result;
+use crate::lock::acquiring::acquirable::Acquirable;
 use crate::lock::acquiring::reentrant::Reentrant;
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::holding::owners::Owners;
@@ -148,7 +147,7 @@ impl ReadLock {
     }
 }
 
-inter_process_lock!(ReadLock, |it| Made::Reentrant(&it.lock));
+inter_process_lock!(ReadLock, |it| it.lock.client());
 
 /// The write side of a [`ReadWriteLock`](crate::ReadWriteLock): one owner holds it alone.
 ///
@@ -187,4 +186,4 @@ impl WriteLock {
     }
 }
 
-inter_process_lock!(WriteLock, |it| Made::Reentrant(&it.lock));
+inter_process_lock!(WriteLock, |it| it.lock.client());

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed, inter_process_lock};
+use super::inter_process_lock::inter_process_lock;
 use super::options::LockOptions;
 use super::owner::Owner;
 use crate::client::{Client, Room};
@@ -15,6 +15,7 @@ use crate::lock::acquiring::wait::{Wait, unending};
 use crate::lock::holding::claims::{self, Awaited};
 use crate::lock::holding::guard::LockGuard;
 use crate::lock::holding::held_node::HeldNode;
+use crate::lock::holding::minder::Minder;
 use crate::lock::holding::owners::Owners;
 use crate::lock::operating::participant::{self, Participant};
 use crate::meters::{LockMeters, WaitMeter};
@@ -364,6 +365,7 @@ impl Semaphore {
     fn hold(&self, grants: Vec<Grant>, owner: &Owner) -> LockGuard {
         let hold = |grant: Grant| {
             let node = HeldNode::new(&self.client, grant, &self.options, &self.meters, None);
+            Minder::mind(&self.client, &node);
             tracing::debug!(node = &**node.path(), token = node.token(), "acquired a permit");
             LockGuard::new(self.owners.enter(&Owner::new(), owner, Kind::Shared, node), &self.client)
         };
@@ -371,7 +373,7 @@ impl Semaphore {
     }
 }
 
-inter_process_lock!(Semaphore, |it| Made::Semaphore(it));
+inter_process_lock!(Semaphore, |it| &it.client);
 
 /// A request for permits that waits in the queue.
 #[derive(Debug)]

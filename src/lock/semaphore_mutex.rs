@@ -1,14 +1,13 @@
 //! The lock that has no owner.
 
-use std::sync::Arc;
-
-use super::inter_process_lock::{InterProcessLock, Made, MadeOf, Sealed, inter_process_lock};
+use super::inter_process_lock::inter_process_lock;
 use super::methods::lock_methods;
 use super::options::LockOptions;
 use super::owner::Owner;
 use super::semaphore::Semaphore;
 use crate::client::Client;
 use crate::error::Result;
+use crate::lock::acquiring::acquirable::Acquirable;
 use crate::lock::holding::guard::LockGuard;
 
 /// A non-re-entrant lock that one holder at a time holds, among all processes that use the same path. An owner
@@ -100,4 +99,4 @@ impl SemaphoreMutex {
     }
 }
 
-inter_process_lock!(SemaphoreMutex, |it| Made::Semaphore(&it.semaphore));
+inter_process_lock!(SemaphoreMutex, |it| it.semaphore.client());

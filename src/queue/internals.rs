@@ -1,8 +1,7 @@
 //! One queue: the children of its path, and their order. Together with `place`, it is Curator's `LockInternals`.
 
-use std::any::Any;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
 
 use futures_util::future::join_all;
 use parking_lot::Mutex;
@@ -32,7 +31,6 @@ pub(crate) struct LockInternals {
     /// The local queue of the latest session with a contender.
     local: Mutex<Option<Arc<SharedLocalQueue>>>,
     admission: Arc<Admission>,
-    companion: Mutex<Weak<dyn Any + Send + Sync>>,
     new_paths: Arc<NewPaths>,
     registry: Arc<Queues>,
 }
@@ -56,7 +54,6 @@ impl LockInternals {
             is_used: AtomicBool::new(false),
             local: Mutex::default(),
             admission: Arc::default(),
-            companion: Mutex::new(Weak::<()>::new()),
             new_paths: client.extension(),
             registry: registry.clone(),
         }))
@@ -142,18 +139,6 @@ impl LockInternals {
     pub(crate) fn kind_conflict(&self, child: &str, found: &'static str) -> Error {
         let (path, node) = (self.path.to_string(), Some(self.child(child)));
         Error::KindConflict { path, node, expected: self.names.recipe(), found }
-    }
-
-    /// Returns the state that the layer above shares among the lock objects of this queue, opaque to the queue.
-    /// Creates it if no one has it any more. There is only one type of it.
-    pub(crate) fn companion<T: Send + Sync + 'static>(&self, make: impl FnOnce() -> T) -> Arc<T> {
-        let mut companion = self.companion.lock();
-        if let Some(known) = companion.upgrade().and_then(|known| known.downcast().ok()) {
-            return known;
-        }
-        let made = Arc::new(make());
-        *companion = Arc::downgrade(&made) as Weak<dyn Any + Send + Sync>;
-        made
     }
 
     /// Returns whether the path is likely to exist.

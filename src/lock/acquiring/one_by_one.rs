@@ -37,7 +37,7 @@ pub(crate) async fn try_acquire(
     wait: Wait,
 ) -> Result<Option<LockGuard>> {
     // With the client's timers, since the caller may have none.
-    locks[0].client().at_home(rounds(locks, wait)).await
+    locks[0].first_client().at_home(rounds(locks, wait)).await
 }
 
 async fn rounds(locks: &[Arc<dyn InterProcessLock>], wait: Wait) -> Result<Option<LockGuard>> {
@@ -117,7 +117,7 @@ async fn take(lock: &dyn InterProcessLock, wait: Wait) -> Result<Option<LockGuar
     match wait {
         Wait::No => lock.try_acquire().await,
         Wait::Until { deadline, within } => {
-            let not_connected = || lock.client().not_connected(within);
+            let not_connected = || lock.first_client().not_connected(within);
             let remaining = remaining(deadline).ok_or_else(not_connected)?;
             let mut taken = lock.try_acquire_for(remaining).await;
             if let Err(Error::NotConnected { waited, .. }) = &mut taken {

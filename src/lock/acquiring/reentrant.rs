@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::FutureExt;
@@ -21,6 +21,7 @@ use crate::lock::holding::held_node::HeldNode;
 use crate::lock::holding::hold::{Downgrading, Share};
 use crate::lock::holding::line;
 use crate::lock::holding::lingering::{InLine, Keeper, Lingering, Taken};
+use crate::lock::holding::minder::Minder;
 use crate::lock::holding::owners::{Owners, Waiting};
 use crate::lock::operating::participant::{self, Participant};
 use crate::lock::options::LockOptions;
@@ -256,7 +257,9 @@ impl Reentrant {
 
     fn hold_share(&self, grant: Grant, owner: &Owner, turn_in_line: Option<line::Turn>) -> Share {
         let lingering = self.lingering.as_deref().map(Keeper::lingering);
-        let node = HeldNode::new(self.client(), grant, &self.options, &self.meters, lingering);
+        let lingers_at = lingering.map(|lingering| Arc::downgrade(lingering) as Weak<_>);
+        let node = HeldNode::new(&self.client, grant, &self.options, &self.meters, lingers_at);
+        Minder::mind(&self.client, &node);
         let share = self.owners.enter(owner, owner, self.kind, node.clone());
         tracing::debug!(node = &**node.path(), token = node.token(), "acquired");
         if let Some(lingering) = lingering.filter(|_| Arc::ptr_eq(share.node(), &node)) {

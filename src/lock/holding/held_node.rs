@@ -1,5 +1,6 @@
 //! The node by which a lock is held, until the lock is released or lost.
 
+use std::fmt::Debug;
 use std::mem;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -15,8 +16,6 @@ use tracing::Span;
 use zookeeper_client::EventType;
 
 use super::line::Turn;
-use super::lingering::Lingering;
-use super::minder::Minder;
 use super::monitor::{self, NodeWatch};
 use super::state::{LockState, SuspectPolicy};
 use crate::client::{Client, DeleteTogether, Dependant, Health, OwnWatch, Session, Watcher};
@@ -50,10 +49,16 @@ pub(crate) struct HeldNode {
     has_watch: AtomicBool,
     is_kept: AtomicBool,
     /// Where the node may stay when no one holds by it; `None` for a lock that does not linger.
-    lingers_at: Option<Weak<Lingering>>,
+    lingers_at: Option<Weak<dyn Lingers>>,
     /// How many holds there have been by this node before the present one.
     turn: AtomicU64,
     meters: LockMeters,
+}
+
+/// Where a node may stay when no one holds by it.
+pub(crate) trait Lingers: Debug + Send + Sync {
+    /// Takes a node back whose last guard is gone. Returns whether it stays; otherwise the caller deletes it.
+    fn take_back(&self, held: &Arc<HeldNode>) -> bool;
 }
 
 /// What is held until it is released or lost.
@@ -78,7 +83,7 @@ impl HeldNode {
         grant: Grant,
         options: &Arc<LockOptions>,
         meters: &LockMeters,
-        lingers_at: Option<&Arc<Lingering>>,
+        lingers_at: Option<Weak<dyn Lingers>>,
     ) -> Arc<Self> {
         let session = grant.node.session().clone();
         let has_watch = grant.node.is_watched();
@@ -108,7 +113,7 @@ impl HeldNode {
             node_watch: Arc::default(),
             has_watch: AtomicBool::new(has_watch),
             is_kept: AtomicBool::new(false),
-            lingers_at: lingers_at.map(Arc::downgrade),
+            lingers_at,
             turn: AtomicU64::new(0),
             meters: meters.clone(),
             session,
@@ -117,7 +122,6 @@ impl HeldNode {
             held.keep();
         }
         held.warn_if_long();
-        Minder::mind(client, &held);
         held
     }
 

@@ -17,7 +17,7 @@ use tokio::task::unconstrained;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::held_node::HeldNode;
+use super::held_node::{HeldNode, Lingers};
 use super::line::{Line, Turn};
 use super::monitor::NodeWatch;
 use super::state::LockState;
@@ -314,9 +314,10 @@ impl Lingering {
         let node = self.node.lock().take_if(|node| node.linger.is_idle());
         node.into_iter().for_each(Node::delete);
     }
+}
 
-    /// Takes a node back whose last guard is gone. Returns whether it stays; otherwise the caller deletes it.
-    pub(super) fn take_back(&self, held: &Arc<HeldNode>) -> bool {
+impl Lingers for Lingering {
+    fn take_back(&self, held: &Arc<HeldNode>) -> bool {
         let mut state = self.node.lock();
         let Some(node) = state.as_mut().filter(|node| Arc::ptr_eq(&node.held, held)) else {
             return false;

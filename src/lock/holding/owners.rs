@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use super::claims::{Claims, HoldClaim};
 use super::held_node::HeldNode;
 use super::hold::{Hold, Share};
+use crate::client::ByPath;
 use crate::error::Result;
 use crate::lock::owner::Owner;
 use crate::queue::{Kind, LockInternals};
@@ -18,13 +19,16 @@ use crate::queue::{Kind, LockInternals};
 /// The owners that hold through one lock object, including its clones. Corresponds to Curator's `threadData`.
 #[derive(Debug)]
 pub(crate) struct Owners {
-    /// The full path of the lock.
-    path: Arc<str>,
+    /// What is known of it lasts as long as somebody holds.
+    queue: Arc<LockInternals>,
     entries: Mutex<Entries>,
     claims: Arc<Claims>,
     /// Of a [shared](Self::shared) map: where the next lock object finds it.
-    _found_at: Option<Arc<LockInternals>>,
+    registry: Option<Arc<Registry>>,
 }
+
+/// The shared maps of one client, by the recipes.
+type Registry = ByPath<&'static str, Owners>;
 
 #[derive(Debug, Default)]
 struct Entries {
@@ -51,12 +55,13 @@ impl Owners {
     /// Returns the owner map that all lock objects that ask for it here share, for as long as one of them, one of
     /// their guards or one of their contenders exists.
     pub(crate) fn shared(queue: &Arc<LockInternals>) -> Arc<Self> {
-        queue.companion(|| Self::of(queue, Some(queue.clone())))
+        let registry: Arc<Registry> = queue.client().extension();
+        registry.share(queue.path(), queue.recipe(), || Self::of(queue, Some(registry.clone())))
     }
 
-    fn of(queue: &LockInternals, _found_at: Option<Arc<LockInternals>>) -> Self {
+    fn of(queue: &Arc<LockInternals>, registry: Option<Arc<Registry>>) -> Self {
         let claims = queue.client().extension();
-        Self { path: queue.path().clone(), entries: Mutex::default(), claims, _found_at }
+        Self { queue: queue.clone(), entries: Mutex::default(), claims, registry }
     }
 
     /// Returns the hold of the owner. It may end at any moment, and may already be lost.
@@ -81,7 +86,7 @@ impl Owners {
     /// Whether this owner holds this path with a token and kind that match, but not through this lock object. Lost
     /// holds do not count.
     pub(crate) fn holds_elsewhere(&self, owner: &Owner, is_meant: impl Fn(i64, Kind) -> bool) -> bool {
-        let holds = self.claims.holds(owner, &self.path);
+        let holds = self.claims.holds(owner, self.queue.path());
         let is_held = |held: &HoldClaim| {
             held.node.upgrade().is_some_and(|node| is_meant(node.token(), held.kind) && node.loss().is_none())
         };
@@ -106,7 +111,7 @@ impl Owners {
             drop(entries);
             return again;
         }
-        let number = self.claims.hold(acquired_by, &self.path, kind, &node);
+        let number = self.claims.hold(acquired_by, self.queue.path(), kind, &node);
         let key = (owner.clone(), kind);
         let share = Hold::begin(self.clone(), key.clone(), acquired_by.clone(), number, node);
         entries.holds.insert(key, Arc::downgrade(&share.hold));
@@ -120,7 +125,7 @@ impl Owners {
 
     /// Removes a hold from the owner map.
     pub(super) fn unregister(&self, hold: &Hold) {
-        self.claims.end_hold(&hold.acquired_by, &self.path, hold.number);
+        self.claims.end_hold(&hold.acquired_by, self.queue.path(), hold.number);
         if let Entry::Occupied(entry) = self.entries.lock().holds.entry(hold.key.clone()) {
             // A later hold of the same owner stays registered.
             if std::ptr::eq(entry.get().as_ptr(), hold) {
@@ -137,6 +142,12 @@ impl Owners {
         let holds = holds.clone();
         drop(entries);
         Waiting { owners: self.clone(), owner: owner.clone(), holds }
+    }
+}
+
+impl Drop for Owners {
+    fn drop(&mut self) {
+        self.registry.iter().for_each(|registry| registry.forget(self.queue.path()));
     }
 }
 
