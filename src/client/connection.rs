@@ -61,7 +61,7 @@ impl Connection {
 
 impl Server {
     /// Returns its writes that wait for each other; `None` if it is not served by a task of ours.
-    pub(super) fn combining(&self) -> Option<&Combining> {
+    pub(super) fn combining(&self) -> Option<&Arc<Combining>> {
         match self {
             Self::Own(gate) => Some(&gate.combining),
             Self::Adopted(_) => None,
@@ -92,7 +92,7 @@ pub(super) struct Gate {
     is_closed: RwLock<bool>,
     given_up: CancellationToken,
     ended: CancellationToken,
-    combining: Combining,
+    combining: Arc<Combining>,
 }
 
 impl Gate {

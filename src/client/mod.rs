@@ -53,7 +53,7 @@ pub(crate) use self::home::Home;
 pub(crate) use self::home::sleep_until;
 pub use self::keep_alive::KeepAlive;
 pub(crate) use self::node::deletes::{DeleteTogether, Deletes};
-pub(crate) use self::node::{CreateOutcome, EphemeralNode, Guard, NodeForm, OwnWatch, WithParent};
+pub(crate) use self::node::{CreateOutcome, EphemeralNode, Guard, NodeForm, OwnWatch};
 pub(crate) use self::node_data::{REVOKE_REQUEST, is_revoke_request, validate as validate_node_data};
 pub(crate) use self::path::{parent, validate as validate_path};
 pub(crate) use self::presence::Presence;

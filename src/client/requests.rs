@@ -12,6 +12,7 @@ use super::handle::Client;
 use super::link::Status;
 use super::retry::Failures;
 use super::session::Session;
+use super::size;
 use crate::error::{Error, Result};
 
 impl Client {
@@ -183,5 +184,28 @@ impl Client {
             Ok(session.synced(path, session.stat(path)).await?.is_some())
         });
         self.unless_closed(looking).await
+    }
+
+    /// Whether the servers accept a request with operations of these sizes. They close the connection of a client
+    /// that sends a larger one.
+    pub(crate) fn fits(&self, operations: impl IntoIterator<Item = usize>) -> bool {
+        size::fits(operations, self.core.origin.chroot())
+    }
+
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the servers would reject a request with these operations.
+    pub(crate) fn ensure_fits(
+        &self,
+        argument: &'static str,
+        operations: impl IntoIterator<Item = usize>,
+    ) -> Result<()> {
+        if self.fits(operations) {
+            return Ok(());
+        }
+        let reason = format!(
+            "they need a request of more than {} bytes, which the servers reject; give fewer of them, or less data",
+            size::MAX_REQUEST
+        );
+        Err(Error::InvalidArgument { argument, reason })
     }
 }

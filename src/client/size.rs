@@ -1,12 +1,10 @@
 //! The maximum size of a request.
 
-use super::handle::Client;
 use super::write::Write;
-use crate::error::{Error, Result};
 
 /// The largest request, in bytes, that a server accepts unless configured otherwise (`jute.maxbuffer`). It closes
 /// the connection of a client that sends more, whose other requests then fail as well.
-const MAX_REQUEST: usize = 0xf_ffff;
+pub(super) const MAX_REQUEST: usize = 0xf_ffff;
 
 /// What a server writes of a transaction besides its operations, and what a client writes ahead of them.
 const ENVELOPE: usize = 128;
@@ -30,37 +28,13 @@ pub(crate) fn of_write(write: &Write<'_>) -> usize {
 }
 
 /// Whether the servers accept a request with these operations.
-fn fits(operations: impl IntoIterator<Item = usize>, chroot: &str) -> bool {
+pub(super) fn fits(operations: impl IntoIterator<Item = usize>, chroot: &str) -> bool {
     let mut size = ENVELOPE;
     // Stops as soon as it is too much: there may be any number of operations.
     operations.into_iter().all(|operation| {
         size = size.saturating_add(operation).saturating_add(chroot.len());
         size <= MAX_REQUEST
     })
-}
-
-impl Client {
-    /// Whether the servers accept a request with operations of these sizes. They close the connection of a client
-    /// that sends a larger one.
-    pub(crate) fn fits(&self, operations: impl IntoIterator<Item = usize>) -> bool {
-        fits(operations, self.core.origin.chroot())
-    }
-
-    /// # Errors
-    /// [`Error::InvalidArgument`] if the servers would reject a request with these operations.
-    pub(crate) fn ensure_fits(
-        &self,
-        argument: &'static str,
-        operations: impl IntoIterator<Item = usize>,
-    ) -> Result<()> {
-        if self.fits(operations) {
-            return Ok(());
-        }
-        let reason = format!(
-            "they need a request of more than {MAX_REQUEST} bytes, which the servers reject; give fewer of them, or less data"
-        );
-        Err(Error::InvalidArgument { argument, reason })
-    }
 }
 
 #[cfg(test)]

@@ -148,8 +148,8 @@ macro_rules! reentrant_methods {
 
             /// Enters the queue, and returns a [`Ticket`](crate::Ticket) for the place in it.
             ///
-            /// While other contenders of this client wait behind the ticket, its node is watched, which takes one
-            /// more request.
+            /// While other contenders of this client wait behind the ticket for longer than a second, its node is watched,
+            /// which takes one more request.
             ///
             /// # Errors
             /// Same as [`acquire`](Self::acquire).

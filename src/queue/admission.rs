@@ -6,6 +6,7 @@
 //! the client has another contender, since callers that give up mostly come back. Without that, a few clients with a few
 //! callers each could keep the servers so busy that no caller had the lock before it gave up.
 
+use std::any::Any;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -15,8 +16,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::caller::Caller;
-use super::seat::Seat;
-use crate::client::NodeForm;
+use crate::client::{Client, NodeForm};
 
 /// The maximum number of creates and deletes in progress. Fewer would slow down callers that stay. More would not
 /// make them faster, and would keep the servers busy for longer when callers give up. The figures are in
@@ -44,8 +44,11 @@ pub(crate) struct Admission {
     seats: Arc<()>,
 }
 
+/// The place of a caller that has given up. Only who hands it on and who takes it over knows what it is.
+pub(super) type Handed = Box<dyn Any + Send>;
+
 /// Abandoned places, each with the time until which it is kept. The task that expires them owns them.
-type Kept = Mutex<VecDeque<(Instant, Seat)>>;
+type Kept = Mutex<VecDeque<(Instant, NodeForm, Handed)>>;
 
 #[derive(Debug, Default)]
 struct State {
@@ -69,16 +72,16 @@ struct Waiter {
     form: NodeForm,
     /// Whether the caller can take over a place.
     takes: bool,
-    pass: oneshot::Sender<Pass>,
+    pass: oneshot::Sender<Pass<Handed>>,
 }
 
 /// What a caller that wants to queue gets.
 #[derive(Debug)]
-pub(crate) enum Pass {
+pub(crate) enum Pass<P> {
     /// The permission to create a node.
     Enter(OnTheWay),
     /// The place of a caller that has given up.
-    TakeOver(Seat),
+    TakeOver(P),
 }
 
 /// Counts one contender as on its way until this is dropped.
@@ -103,13 +106,13 @@ impl Admission {
     ///
     /// # Cancel safety
     /// The caller no longer waits, and nothing is lost.
-    pub(super) async fn admit(self: &Arc<Self>, form: &NodeForm, caller: &Caller) -> Pass {
+    pub(super) async fn admit(self: &Arc<Self>, form: &NodeForm, caller: &Caller) -> Pass<Handed> {
         let takes = caller.may_wait();
         if !takes {
             // This caller must not find abandoned contenders ahead of it.
             drop(self.take_all_kept());
-        } else if let Some(seat) = self.take_kept(form) {
-            return Pass::TakeOver(seat);
+        } else if let Some(place) = self.take_kept(form) {
+            return Pass::TakeOver(place);
         }
         loop {
             let (waiting, mut given) = {
@@ -178,35 +181,31 @@ impl Admission {
     }
 
     /// Hands a place to the first caller that waits for one of this form; returns it if there is none.
-    pub(super) fn offer(&self, mut seat: Seat) -> Option<Seat> {
+    pub(super) fn offer(&self, form: &NodeForm, mut place: Handed) -> Option<Handed> {
         loop {
             let taker = {
                 let mut state = self.state.lock();
                 let mut waiting = state.waiting.iter();
-                let first = waiting.find(|(_, waiter)| waiter.takes && waiter.form == *seat.form());
+                let first = waiting.find(|(_, waiter)| waiter.takes && waiter.form == *form);
                 let first = first.map(|(number, _)| *number);
                 first.and_then(|number| state.waiting.remove(&number))
             };
-            let Some(taker) = taker else { return Some(seat) };
-            match taker.pass.send(Pass::TakeOver(seat)) {
+            let Some(taker) = taker else { return Some(place) };
+            match taker.pass.send(Pass::TakeOver(place)) {
                 // That caller has gone meanwhile.
-                Err(Pass::TakeOver(unwanted)) => seat = unwanted,
+                Err(Pass::TakeOver(unwanted)) => place = unwanted,
                 Err(Pass::Enter(_)) | Ok(()) => return None,
             }
         }
     }
 
     /// Keeps a place for a moment if the client has other contenders; otherwise returns it.
-    pub(super) fn keep(&self, mut seat: Seat) -> Option<Seat> {
-        if !seat.may_be_kept {
-            return Some(seat);
-        }
-        let client = seat.queue().client().clone();
+    pub(super) fn keep(&self, client: &Client, form: &NodeForm, place: Handed) -> Option<Handed> {
         let (kept, is_new) = {
             let mut state = self.state.lock();
             // The one that gives up counts twice, since its place is about to change seats.
             if self.occupied() - 1 < COMPANY {
-                return Some(seat);
+                return Some(place);
             }
             match state.kept.upgrade() {
                 Some(kept) => (kept, false),
@@ -218,13 +217,11 @@ impl Admission {
             }
         };
         {
-            let mut seats = kept.lock();
-            if seats.len() >= MOST {
-                return Some(seat);
+            let mut places = kept.lock();
+            if places.len() >= MOST {
+                return Some(place);
             }
-            // A place is kept only once, however that moment ends.
-            seat.may_be_kept = false;
-            seats.push_back((Instant::now() + MOMENT, seat));
+            places.push_back((Instant::now() + MOMENT, form.clone(), place));
         }
         if is_new {
             client.spawn(look_after(kept));
@@ -233,15 +230,15 @@ impl Admission {
     }
 
     /// Takes the first kept place of this form.
-    fn take_kept(&self, form: &NodeForm) -> Option<Seat> {
+    fn take_kept(&self, form: &NodeForm) -> Option<Handed> {
         let kept = self.state.lock().kept.upgrade()?;
-        let mut seats = kept.lock();
-        let first = seats.iter().position(|(_, seat)| seat.form() == form)?;
-        seats.remove(first).map(|(_, seat)| seat)
+        let mut places = kept.lock();
+        let first = places.iter().position(|(_, kept, _)| kept == form)?;
+        places.remove(first).map(|(_, _, place)| place)
     }
 
     /// Takes all kept places.
-    fn take_all_kept(&self) -> VecDeque<(Instant, Seat)> {
+    fn take_all_kept(&self) -> VecDeque<(Instant, NodeForm, Handed)> {
         let kept = self.state.lock().kept.upgrade();
         kept.map_or_else(VecDeque::new, |kept| std::mem::take(&mut *kept.lock()))
     }
@@ -290,12 +287,12 @@ impl Drop for OnTheWay {
 /// Expires the kept places that no caller has taken, until there is none.
 async fn look_after(kept: Arc<Kept>) {
     loop {
-        let Some(next) = kept.lock().front().map(|(end, _)| *end) else { return };
+        let Some(next) = kept.lock().front().map(|(end, ..)| *end) else { return };
         sleep_until(next).await;
         let over = {
-            let mut seats = kept.lock();
-            if seats.front().is_some_and(|(end, _)| *end <= Instant::now()) {
-                seats.pop_front()
+            let mut places = kept.lock();
+            if places.front().is_some_and(|(end, ..)| *end <= Instant::now()) {
+                places.pop_front()
             } else {
                 None
             }

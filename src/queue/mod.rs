@@ -7,7 +7,6 @@ mod downgrade;
 mod fixed_limit;
 mod front;
 mod grant;
-mod idle;
 mod internals;
 mod leases;
 mod losses;

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use tokio::sync::oneshot;
 
-use super::admission::{OnTheWay, Pass};
+use super::admission::{Handed, OnTheWay, Pass};
 use super::caller::Caller;
 use super::grant::Grant;
 use super::internals::LockInternals;
@@ -30,7 +30,7 @@ pub(crate) struct Seat {
     caller: Caller,
     /// What was known of the place when no operation was in progress last.
     known: Option<Known>,
-    pub(super) may_be_kept: bool,
+    may_be_kept: bool,
     /// Whether it belongs to a ticket, which serves one caller only.
     is_reserved: bool,
     /// Counts the place as occupied.
@@ -77,24 +77,25 @@ impl Seat {
     ///
     /// # Cancel safety
     /// The caller no longer waits.
-    pub(crate) async fn pass(queue: &LockInternals, form: &NodeForm, caller: &Caller) -> Result<Pass> {
+    pub(crate) async fn pass(queue: &LockInternals, form: &NodeForm, caller: &Caller) -> Result<Pass<Self>> {
         let passing = async {
-            let mut pass = queue.admission().admit(form, caller).await;
-            if let Pass::TakeOver(seat) = &mut pass {
-                seat.may_be_kept = true;
-                if seat.known.is_none() {
-                    // Whether the place gets into the queue at all depends on the servers.
-                    seat.arrive().await?;
-                    caller.reached();
-                } else {
-                    caller.reached();
-                    if seat.place().is_some() {
-                        // It may be out of date: no one has polled it since.
-                        seat.look().await?;
-                    }
+            let mut seat = match queue.admission().admit(form, caller).await {
+                Pass::Enter(on_the_way) => return Ok(Pass::Enter(on_the_way)),
+                Pass::TakeOver(handed) => Self::taken_over(handed),
+            };
+            seat.may_be_kept = true;
+            if seat.known.is_none() {
+                // Whether the place gets into the queue at all depends on the servers.
+                seat.arrive().await?;
+                caller.reached();
+            } else {
+                caller.reached();
+                if seat.place().is_some() {
+                    // It may be out of date: no one has polled it since.
+                    seat.look().await?;
                 }
             }
-            Ok(pass)
+            Ok(Pass::TakeOver(seat))
         };
         tokio::select! {
             biased;
@@ -260,20 +261,12 @@ impl Seat {
         self.known.and_then(|known| known.czxid)
     }
 
-    /// From now on, the seat serves one caller, who might not poll it for long. See [`Place::may_idle`].
+    /// From now on, the seat serves one caller, who waits in the queue even while not polling it.
     pub(crate) fn reserve(&mut self) {
         self.is_reserved = true;
         if let Some(place) = self.place_mut() {
-            place.may_idle();
+            place.waits();
         }
-    }
-
-    pub(super) fn form(&self) -> &NodeForm {
-        &self.form
-    }
-
-    pub(super) fn queue(&self) -> &Arc<LockInternals> {
-        &self.queue
     }
 
     /// Leaves the queue, and waits for the confirmation.
@@ -315,18 +308,24 @@ impl Seat {
             state: std::mem::replace(&mut self.state, State::Gone),
             caller: self.caller.clone(),
             known: self.known,
-            may_be_kept: self.may_be_kept,
+            // A place is kept only once, however that moment ends.
+            may_be_kept: false,
             is_reserved: false,
             _counted: self.queue.admission().seat(),
         };
         let admission = self.queue.admission();
-        match admission.offer(seat).and_then(|seat| admission.keep(seat)) {
-            Some(mut unwanted) => {
-                std::mem::swap(&mut self.state, &mut unwanted.state);
-                false
-            }
-            None => true,
+        let mut unwanted = admission.offer(&self.form, Box::new(seat));
+        if self.may_be_kept {
+            unwanted = unwanted.and_then(|seat| admission.keep(self.queue.client(), &self.form, seat));
         }
+        let Some(unwanted) = unwanted else { return true };
+        std::mem::swap(&mut self.state, &mut Self::taken_over(unwanted).state);
+        false
+    }
+
+    /// Returns the seat that was handed on: nothing else is.
+    fn taken_over(handed: Handed) -> Self {
+        *handed.downcast().expect("only seats are handed on")
     }
 }
 

@@ -17,8 +17,6 @@ use crate::client::{Session, Watcher};
 pub(crate) struct SharedLocalQueue {
     session: Arc<Session>,
     state: Mutex<State>,
-    /// Notified of each contender that is added.
-    arrived: Notify,
     /// Cloned by each list that is on its way, and was sent behind a create.
     lists: Arc<()>,
     /// Cloned for each lease of ours that is not known to be gone.
@@ -55,13 +53,7 @@ pub(crate) struct Guess {
 
 impl SharedLocalQueue {
     pub(crate) fn new(session: Arc<Session>) -> Self {
-        Self {
-            session,
-            state: Mutex::default(),
-            arrived: Notify::new(),
-            lists: Arc::default(),
-            leases: Arc::default(),
-        }
+        Self { session, state: Mutex::default(), lists: Arc::default(), leases: Arc::default() }
     }
 
     pub(crate) fn session(&self) -> &Arc<Session> {
@@ -152,19 +144,7 @@ impl SharedLocalQueue {
         wake: &Arc<Notify>,
     ) -> LocalSlot {
         let rank = self.with(|local, now| local.arrive(node, created, now, wake.clone()));
-        self.arrived.notify_waiters();
         LocalSlot { local: self.clone(), rank }
-    }
-
-    /// Waits until a local contender waits for this one.
-    pub(crate) async fn waited_for(&self, rank: Rank) {
-        loop {
-            let arrived = self.arrived.notified();
-            if self.with(|local, _| local.is_waited_for(rank)) {
-                return;
-            }
-            arrived.await;
-        }
     }
 
     /// Whether this contender waits in the local queue, or is waited for, and no task watches over the front yet.
@@ -199,9 +179,7 @@ impl SharedLocalQueue {
     /// Adds the reader that a writer downgrades to, if the writer is still there. See [`LocalQueue::follow`].
     pub(crate) fn follow(self: &Arc<Self>, reader: &Queued, writer: &Queued) -> Option<LocalSlot> {
         // Never notified: the reader waits for no one.
-        let wake = Arc::default();
-        let rank = self.with(|local, now| local.follow(reader, writer, now, wake))?;
-        self.arrived.notify_waiters();
+        let rank = self.with(|local, now| local.follow(reader, writer, now, Arc::default()))?;
         Some(LocalSlot { local: self.clone(), rank })
     }
 }
@@ -218,8 +196,7 @@ impl LocalSlot {
         self.rank
     }
 
-    /// Whether it is still in the local queue: the [watch](super::idle::watch) on an idle place may have
-    /// removed it.
+    /// Whether it is still in the local queue: the task that [watches over](super::front) the front may have removed it.
     pub(crate) fn is_in_local_queue(&self) -> bool {
         self.local.state.lock().local.is_member(self.rank)
     }

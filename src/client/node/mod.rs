@@ -7,7 +7,6 @@ use std::any::Any;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use futures_util::future::{OptionFuture, join};
 use uuid::Uuid;
 use zookeeper_client::{self as zk, CreateMode};
 
@@ -16,9 +15,9 @@ pub(crate) use self::together::Guard;
 use super::handle::Client;
 use super::retry::Failures;
 use super::session::{NewNode, Session, Sharing, Watcher};
+use super::size;
 use super::sweeper::Lost;
 use super::write::Write;
-use super::{parents, size};
 use crate::error::{Error, Result};
 use crate::failure::Failure;
 
@@ -98,20 +97,6 @@ pub(crate) enum CreateOutcome {
     Unknown(zk::Error),
 }
 
-/// The outcome of a create of a node along with its parent.
-#[derive(Debug)]
-pub(crate) enum WithParent {
-    /// Both were created, so the node is the first one below its parent.
-    Created,
-    ParentExists,
-    /// The parent of the parent does not exist.
-    AncestorMissing,
-    /// The servers do not do it like this.
-    Refused,
-    /// The reply was lost, and the node may exist. [`EphemeralNode::settle`] finds out.
-    Unknown(zk::Error),
-}
-
 impl EphemeralNode {
     /// Prepares a node with a fresh id. Nothing is sent.
     pub(crate) fn new(client: &Client, session: Arc<Session>, parent: &Arc<str>, form: NodeForm) -> Self {
@@ -185,55 +170,6 @@ impl EphemeralNode {
             Err(error) => error,
         };
         self.not_created(error)
-    }
-
-    /// Creates the node and its parent, a container, in one transaction. With `ancestors`, the creates of those are sent
-    /// ahead of it. The requests are sent at the first poll.
-    ///
-    /// # Errors
-    /// The reason why the node does not exist.
-    ///
-    /// # Cancel safety
-    /// The node may exist; dropping `self` removes it.
-    pub(crate) async fn create_with_parent(&mut self, ancestors: bool) -> Result<WithParent, zk::Error> {
-        self.state = State::Unknown;
-        let acl = self.client.acl_of(&self.parent);
-        let create = self.to_create();
-        let parent = Write::Create { path: &self.parent, data: &[], mode: CreateMode::Container, acl: &acl };
-        if !self.client.fits([size::of_write(&parent), size::of_write(&create.to_write())]) {
-            self.state = State::Gone;
-            return Ok(WithParent::Refused);
-        }
-        let sent_ahead =
-            ancestors.then(|| parents::send_ancestors(&self.client, &self.session, &self.parent));
-        // `join` polls in this order, and the first poll sends.
-        let creating = self.session.create_with_parent(&self.parent, &acl, &create);
-        let (_, created) = join(OptionFuture::from(sent_ahead), creating).await;
-        let error = match created {
-            Ok(created) => {
-                self.exists(&created.path, created.czxid);
-                return Ok(WithParent::Created);
-            }
-            Err(error) => error,
-        };
-        let outcome = match error {
-            zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NodeExists } => {
-                WithParent::ParentExists
-            }
-            zk::MultiWriteError::OperationFailed { index: 0, source: zk::Error::NoNode } => {
-                WithParent::AncestorMissing
-            }
-            error => match zk::Error::from(error) {
-                error if Failure::of(&error) == Failure::Unknown => return Ok(WithParent::Unknown(error)),
-                error if Failure::of(&error) == Failure::Refused => WithParent::Refused,
-                error => {
-                    self.state = State::Gone;
-                    return Err(error);
-                }
-            },
-        };
-        self.state = State::Gone;
-        Ok(outcome)
     }
 
     /// Determines what a failed create means for the node.

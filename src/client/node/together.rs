@@ -3,14 +3,14 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use futures_util::future::join_all;
-use zookeeper_client as zk;
+use futures_util::future::{OptionFuture, join, join_all};
+use zookeeper_client::{self as zk, CreateMode};
 
 use super::super::handle::Client;
-use super::super::session::{NewNode, Session, Sharing};
-use super::super::size;
+use super::super::session::{Session, Sharing};
 use super::super::sweeper::{Lost, id_of};
 use super::super::write::Write;
+use super::super::{parents, size};
 use super::deletes::Deletes;
 use super::{CreateOutcome, EphemeralNode, State};
 
@@ -21,6 +21,8 @@ pub(crate) enum Guard {
     Exists(String),
     /// The last of them gets this number.
     LastHas(i32),
+    /// Their parent does not exist. It is created with them, as a container; its ancestors ahead of that, if they are to be.
+    NewParent { ancestors: bool },
 }
 
 impl EphemeralNode {
@@ -46,7 +48,11 @@ impl EphemeralNode {
         client.see_through(creating).await
     }
 
-    async fn try_create_together(
+    /// The same for at least one node that someone else [sees to](Client::see_through).
+    ///
+    /// # Cancel safety
+    /// The nodes may exist; dropping them removes them.
+    pub(crate) async fn try_create_together(
         nodes: &mut [Self],
         session: &Session,
         guard: Option<Guard>,
@@ -54,23 +60,38 @@ impl EphemeralNode {
         for node in &mut *nodes {
             node.state = State::Unknown;
         }
+        let (client, parent) = (&nodes[0].client, &nodes[0].parent);
         let to_create: Vec<_> = nodes.iter().map(Self::to_create).collect();
+        let last = &to_create[to_create.len() - 1].path;
+        let acl = client.acl_of(parent);
+        // The node that tells when they were created, where transactions do not.
+        let dates = match &guard {
+            Some(Guard::LastHas(number)) => Some(format!("{last}{number:010}")),
+            Some(Guard::NewParent { .. }) => Some(format!("{last}{:010}", 0)),
+            Some(Guard::Exists(_)) | None => None,
+        };
         // A check comes right behind the create of the node that it looks for.
-        let guard = guard.and_then(|guard| match guard {
-            Guard::Exists(path) => Some((0, path)),
-            Guard::LastHas(number) => {
-                Some((to_create.len(), format!("{}{number:010}", to_create.last()?.path)))
+        let guarding = match (&guard, &dates) {
+            (Some(Guard::LastHas(_)), Some(path)) => {
+                Some((to_create.len(), Write::Check { path, version: None }))
             }
-        });
-        let guard = guard.as_ref().map(|(index, path)| (*index, &**path));
-        let guarding = guard.map(|(_, path)| Write::Check { path, version: None });
-        let writes = guarding.into_iter().chain(to_create.iter().map(NewNode::to_write));
-        let sizes = writes.map(|write| size::of_write(&write));
-        if nodes.first().is_some_and(|node| !node.client.fits(sizes)) {
+            (Some(Guard::Exists(path)), _) => Some((0, Write::Check { path, version: None })),
+            (Some(Guard::NewParent { .. }), _) => {
+                Some((0, Write::Create { path: parent, data: &[], mode: CreateMode::Container, acl: &acl }))
+            }
+            _ => None,
+        };
+        let sizes = guarding.iter().map(|(_, write)| size::of_write(write));
+        if !client.fits(sizes.chain(to_create.iter().map(|node| size::of_write(&node.to_write())))) {
             nodes.iter_mut().for_each(|node| node.state = State::Gone);
             return Ok(CreateOutcome::TooLarge);
         }
-        let error = match session.create_together(guard, &to_create).await {
+        let makes_ancestors = matches!(guard, Some(Guard::NewParent { ancestors: true }));
+        let sent_ahead = makes_ancestors.then(|| parents::send_ancestors(client, session, parent));
+        // `join` polls in this order, and the first poll sends.
+        let creating = session.create_together(guarding, dates.as_deref(), &to_create);
+        let (_, created) = join(OptionFuture::from(sent_ahead), creating).await;
+        let error = match created {
             Ok(Some(created)) => {
                 for (node, created) in nodes.iter_mut().zip(created) {
                     node.exists(&created.path, created.czxid);

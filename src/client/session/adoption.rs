@@ -1,6 +1,5 @@
 //! Whether an adopted session is still the one that was adopted.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -15,22 +14,8 @@ use zookeeper_client::{self as zk, Acls, CreateMode};
 use super::super::retry::PAUSE;
 use super::super::serving::Serving;
 use super::super::write::Write;
-use super::{Session, lost};
+use super::{Adoption, Session, lost};
 use crate::failure::Failure;
-
-/// What is known about which session a user's client has.
-///
-/// `zookeeper-client` reconnects by itself, takes another session if a server gives one, and always shows the id of the
-/// first one. Ephemeral nodes show the session that they belong to: the reply to the create of one, and for those that
-/// are there when the client connects again, the server's list of the nodes of the session.
-pub(super) struct Adoption {
-    serving: Arc<Serving>,
-    /// The last connection that was found to be of the session, by the number of changes before it.
-    verified: AtomicU64,
-    /// Ephemeral nodes that the session has created and not deleted.
-    nodes: Mutex<BTreeSet<String>>,
-    replaced: CancellationToken,
-}
 
 /// What a node of a session says about the session of a connection, if anything: whether the server lists it among those
 /// of the connection's session, and whether it is there.

@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use async_io::Timer;
-use futures_util::future::{BoxFuture, join_all, ready};
+use futures_util::future::{BoxFuture, ready};
 use futures_util::stream::FuturesUnordered;
 use futures_util::task::AtomicWaker;
 use futures_util::{FutureExt, StreamExt};
@@ -15,12 +15,9 @@ use parking_lot::Mutex;
 use tokio::sync::oneshot;
 use zookeeper_client as zk;
 
-use super::super::connection::{Connection, Server};
 use super::super::size;
 use super::super::write::Write;
-use super::Session;
-use super::writes::{Created, NewNode};
-use crate::failure::Failure;
+use super::new_node::{Created, NewNode};
 
 /// With fewer writes than this under way, the next one is sent by itself, at once.
 const FEW: usize = 4;
@@ -32,10 +29,18 @@ const LONGEST: Duration = Duration::from_millis(1);
 const MOST_BYTES: usize = 8 * 1024;
 
 /// The reply to one of the writes: what it has created, if it creates.
-type Reply = Result<Option<Created>, zk::Error>;
+pub(super) type Reply = Result<Option<Created>, zk::Error>;
 
 /// A transaction under way, up to the replies to its writes.
-type Sent = BoxFuture<'static, Vec<(oneshot::Sender<Reply>, Reply)>>;
+pub(super) type Sent = BoxFuture<'static, Vec<(oneshot::Sender<Reply>, Reply)>>;
+
+/// By what those that wait are sent.
+pub(super) struct Outlet {
+    /// Sends them at the first poll of the result.
+    pub(super) carry_out: Box<dyn Fn(Vec<Waiting>) -> Sent + Send>,
+    /// The length of the chroot of its paths.
+    pub(super) chroot: usize,
+}
 
 /// The writes of one connection that wait, and those that are under way.
 ///
@@ -52,8 +57,8 @@ pub(in crate::client) struct Combining {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Waiting>,
-    /// What those that wait are sent on. `None` if none waits, since it refers to this.
-    on: Option<(Arc<Session>, Arc<Connection>)>,
+    /// By what those that wait are sent. `None` if none waits, since it refers to this.
+    outlet: Option<Outlet>,
     /// Sent since the service has looked.
     sent: Vec<Sent>,
     /// How many transactions are under way.
@@ -67,9 +72,10 @@ pub(super) enum Wish {
     Delete(String),
 }
 
-struct Waiting {
-    wish: Wish,
-    reply: oneshot::Sender<Reply>,
+/// A write that waits.
+pub(super) struct Waiting {
+    pub(super) wish: Wish,
+    pub(super) reply: oneshot::Sender<Reply>,
     sharing: Sharing,
 }
 
@@ -84,22 +90,20 @@ pub(crate) enum Sharing {
     WithNext,
 }
 
-/// How a write is made.
-pub(super) enum Way {
-    /// By itself, on this connection. It is under way until `Alone` is dropped.
-    Alone(Arc<Connection>, Option<Alone>),
+/// What becomes of a write.
+pub(super) enum Added {
+    /// It is sent by itself, at once, and is under way until this is dropped.
+    Goes(Alone),
     /// It waits for others. The sender is dropped when the connection ends.
     Waits(oneshot::Receiver<Reply>),
 }
 
 /// It does not keep the connection: a session ends as soon as what was sent is answered.
-pub(super) struct Alone(Server);
+pub(super) struct Alone(Arc<Combining>);
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        if let Some(combining) = self.0.combining() {
-            combining.alone.fetch_sub(1, SeqCst);
-        }
+        self.0.alone.fetch_sub(1, SeqCst);
     }
 }
 
@@ -112,7 +116,7 @@ pub(in crate::client) struct Transactions {
 }
 
 impl Wish {
-    fn to_write(&self) -> Write<'_> {
+    pub(super) fn to_write(&self) -> Write<'_> {
         match self {
             Self::Create(node) => node.to_write(),
             Self::Delete(path) => Write::Delete { path, version: None },
@@ -128,119 +132,14 @@ impl Wish {
     }
 }
 
-impl Session {
-    /// Makes a write wait for others, if it is to share a transaction with them. `creates` tells what the wish is.
-    ///
-    /// # Errors
-    /// Same as [`connected`](Self::connected).
-    pub(super) fn combine(
-        self: &Arc<Self>,
-        sharing: Sharing,
-        creates: bool,
-        wish: impl FnOnce() -> Wish,
-    ) -> Result<Way, zk::Error> {
-        if sharing == Sharing::None {
-            return Ok(Way::Alone(self.connected()?, None));
-        }
-        let connection = self.current()?;
-        let Some(combining) = connection.server.combining() else {
-            return Ok(Way::Alone(connection, None));
-        };
-        let mut state = combining.state.lock();
-        if state.is_over {
-            return Err(zk::Error::ConnectionLoss);
-        }
-        let few = combining.alone.load(SeqCst) + state.transactions < FEW;
-        let goes_now = sharing == Sharing::IfBusy && few && !state.is_wanted();
-        // A create takes nothing along: refused, or on old servers, the transaction would cost it a round trip.
-        if goes_now && (creates || state.waiting.is_empty()) {
-            combining.alone.fetch_add(1, SeqCst);
-            let alone = Alone(connection.server.clone());
-            drop(state);
-            combining.flush();
-            return Ok(Way::Alone(connection, Some(alone)));
-        }
-        let (reply, told) = oneshot::channel();
-        state.on.get_or_insert_with(|| (self.clone(), connection.clone()));
-        state.waiting.push_back(Waiting { wish: wish(), reply, sharing });
-        while goes_now && state.on.is_some() {
-            state.send();
-        }
-        drop(state);
-        combining.service.wake();
-        Ok(Way::Waits(told))
-    }
-
-    /// Carries out writes in one transaction, or each by itself if there is but one. They are sent at the first poll. If
-    /// one of them is refused, none was done, and the others may be the reason: they are sent again, each by itself.
-    async fn carry_out(
-        self: Arc<Self>,
-        connection: Arc<Connection>,
-        waiting: Vec<Waiting>,
-    ) -> Vec<(oneshot::Sender<Reply>, Reply)> {
-        if waiting.len() > 1 {
-            let writes: Vec<_> = waiting.iter().map(|waiting| waiting.wish.to_write()).collect();
-            let committing = self.commit_on(&connection.zookeeper, &writes);
-            let replies = match self.in_order(&connection.server, committing).await {
-                Ok(results) => Some(self.created_by(&connection, results).await),
-                Err(error) => {
-                    let error = zk::Error::from(error);
-                    let is_refused = Failure::of(&error) == Failure::Refused;
-                    (!is_refused).then(|| waiting.iter().map(|_| Err(error.clone())).collect())
-                }
-            };
-            if let Some(replies) = replies {
-                return waiting.into_iter().map(|waiting| waiting.reply).zip(replies).collect();
-            }
-        }
-        let making = waiting.into_iter().map(|Waiting { wish, reply, .. }| {
-            let (session, connection) = (self.clone(), connection.clone());
-            async move {
-                let made = match wish {
-                    // Its caller looks for it already.
-                    Wish::Create(_) if reply.is_closed() => Err(zk::Error::ConnectionLoss),
-                    Wish::Create(node) => session.create_on(&connection, &node).await.map(Some),
-                    Wish::Delete(path) => {
-                        let deleting = session.send_delete_on(&connection, &path);
-                        // Else a close would wait for the reply first.
-                        drop(connection);
-                        deleting.await.map(|()| None)
-                    }
-                };
-                (reply, made)
-            }
-        });
-        let making = join_all(making);
-        drop(connection);
-        making.await
-    }
-
-    /// Returns the replies to the writes of a transaction. Old servers do not tell when its nodes were created: all at once.
-    async fn created_by(&self, connection: &Connection, results: Vec<zk::MultiWriteResult>) -> Vec<Reply> {
-        let undated = results.iter().find_map(|result| match result {
-            zk::MultiWriteResult::Create { path, stat } if stat.is_invalid() => Some(&**path),
-            _ => None,
-        });
-        let read = match undated {
-            Some(path) => self.stat_on(connection, path).await.ok().flatten(),
-            None => None,
-        };
-        let created = results.into_iter().map(|result| match result {
-            zk::MultiWriteResult::Create { path, stat } => Ok(Some(self.created(path, &stat, read.as_ref()))),
-            _ => Ok(None),
-        });
-        created.collect()
-    }
-}
-
 impl State {
     /// Takes as many of those that wait as share a transaction. Of one queue, that is one create at most: its nodes would
     /// have the same fencing token.
-    fn take(&mut self, chroot: &str) -> Vec<Waiting> {
+    fn take(&mut self, chroot: usize) -> Vec<Waiting> {
         let mut taken: Vec<Waiting> = Vec::new();
         let mut bytes = 0;
         while let Some(next) = self.waiting.front() {
-            bytes += chroot.len() + size::of_write(&next.wish.to_write());
+            bytes += chroot + size::of_write(&next.wish.to_write());
             let queue = next.wish.queue();
             let has_queue = |taken: &Waiting| queue.is_some() && taken.wish.queue() == queue;
             if !taken.is_empty() && (bytes > MOST_BYTES || taken.iter().any(has_queue)) {
@@ -258,13 +157,13 @@ impl State {
 
     /// Sends a transaction of those that wait, if there are any.
     fn send(&mut self) {
-        let Some((session, connection)) = self.on.clone() else { return };
-        let taken = self.take(connection.zookeeper.path());
-        if self.waiting.is_empty() {
-            self.on = None;
+        let Some(outlet) = self.outlet.take() else { return };
+        let taken = self.take(outlet.chroot);
+        let mut sending = (outlet.carry_out)(taken);
+        if !self.waiting.is_empty() {
+            self.outlet = Some(outlet);
         }
         self.transactions += 1;
-        let mut sending = session.carry_out(connection, taken).boxed();
         // The first poll sends. No caller is told here, while the lock is held.
         let sent = match sending.poll_unpin(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(replies) => ready(replies).boxed(),
@@ -275,13 +174,48 @@ impl State {
 }
 
 impl Combining {
+    /// Makes a write wait for others, if it is to share a transaction with them. `creates` tells what the wish is.
+    ///
+    /// # Errors
+    /// [`ConnectionLoss`](zk::Error::ConnectionLoss) if the connection has ended.
+    pub(super) fn add(
+        self: &Arc<Self>,
+        sharing: Sharing,
+        creates: bool,
+        wish: impl FnOnce() -> Wish,
+        outlet: impl FnOnce() -> Outlet,
+    ) -> Result<Added, zk::Error> {
+        let mut state = self.state.lock();
+        if state.is_over {
+            return Err(zk::Error::ConnectionLoss);
+        }
+        let few = self.alone.load(SeqCst) + state.transactions < FEW;
+        let goes_now = sharing == Sharing::IfBusy && few && !state.is_wanted();
+        // A create takes nothing along: refused, or on old servers, the transaction would cost it a round trip.
+        if goes_now && (creates || state.waiting.is_empty()) {
+            self.alone.fetch_add(1, SeqCst);
+            drop(state);
+            self.flush();
+            return Ok(Added::Goes(Alone(self.clone())));
+        }
+        let (reply, told) = oneshot::channel();
+        state.outlet.get_or_insert_with(outlet);
+        state.waiting.push_back(Waiting { wish: wish(), reply, sharing });
+        while goes_now && state.outlet.is_some() {
+            state.send();
+        }
+        drop(state);
+        self.service.wake();
+        Ok(Added::Waits(told))
+    }
+
     /// Sends all that wait: what is sent after this arrives after them.
     pub(in crate::client) fn flush(&self) {
         let mut state = self.state.lock();
-        if state.on.is_none() {
+        if state.outlet.is_none() {
             return;
         }
-        while state.on.is_some() {
+        while state.outlet.is_some() {
             state.send();
         }
         drop(state);

@@ -1,36 +1,43 @@
 //! One ZooKeeper session, and the requests that recipes make on it.
 
 mod adoption;
+mod combined;
 mod combining;
 mod confirm;
+mod connectivity;
+mod new_node;
 mod reads;
 mod tree_watch;
 mod watcher;
 mod watches;
 mod writes;
 
+use std::collections::BTreeSet;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::FutureExt;
 use futures_util::future::{Either, select};
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, watch};
 use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
 use zookeeper_client as zk;
 
-use self::adoption::Adoption;
 pub(crate) use self::combining::Sharing;
 pub(super) use self::combining::{Combining, Transactions};
+pub(in crate::client) use self::connectivity::Connectivity;
+pub(crate) use self::new_node::NewNode;
 pub(crate) use self::reads::Read;
 pub(crate) use self::tree_watch::TreeWatch;
 use self::tree_watch::TreeWatches;
 pub(crate) use self::watcher::Watcher;
 use self::watches::Watches;
-pub(crate) use self::writes::NewNode;
 use super::clock::Moment;
 use super::connection::{Connection, Server};
+use super::serving::Serving;
 use super::signs::Sign;
 use super::validity::{Health, Validity};
 use crate::meters::{Request, Requests};
@@ -73,36 +80,18 @@ pub(crate) struct Session {
 
 debug_by!(Session, |it| epoch: it.epoch, id: it.id);
 
-/// The state of the connection of a session.
-#[derive(Clone)]
-pub(super) enum Connectivity {
-    Connected(Arc<Connection>),
-    /// The connection of that number is over, and there is no other yet.
-    Down(u64),
-    /// An adopted session continues, but is no longer followed. Remaining requests are made without any guarantee.
-    Left(Arc<Connection>),
-    Over,
-}
-
-impl Connectivity {
-    /// Returns the connection to make requests on.
-    ///
-    /// # Errors
-    /// [`ConnectionLoss`](zk::Error::ConnectionLoss) if there is none at the moment.
-    /// [`SessionExpired`](zk::Error::SessionExpired) if the session is over.
-    fn usable(&self) -> Result<&Arc<Connection>, zk::Error> {
-        match self {
-            Self::Connected(connection) if connection.is_alive() => Ok(connection),
-            Self::Left(connection) => Ok(connection),
-            Self::Connected(_) | Self::Down(_) => Err(zk::Error::ConnectionLoss),
-            Self::Over => Err(zk::Error::SessionExpired),
-        }
-    }
-
-    /// Whether a request would be sent, or fail for good.
-    fn is_settled(&self) -> bool {
-        !matches!(self.usable(), Err(zk::Error::ConnectionLoss))
-    }
+/// What is known about which session a user's client has.
+///
+/// `zookeeper-client` reconnects by itself, takes another session if a server gives one, and always shows the id of the
+/// first one. Ephemeral nodes show the session that they belong to: the reply to the create of one, and for those that
+/// are there when the client connects again, the server's list of the nodes of the session.
+struct Adoption {
+    serving: Arc<Serving>,
+    /// The last connection that was found to be of the session, by the number of changes before it.
+    verified: AtomicU64,
+    /// Ephemeral nodes that the session has created and not deleted.
+    nodes: Mutex<BTreeSet<String>>,
+    replaced: CancellationToken,
 }
 
 /// The connection right before a request is made.

@@ -1,5 +1,6 @@
 //! The reads of a session, and its watches.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ use zookeeper_client as zk;
 
 use super::super::connection::Connection;
 use super::super::retry::PAUSE;
-use super::watches::Kind;
-use super::{Session, Watcher, lost};
+use super::watches::{Kind, Place};
+use super::{Session, TreeWatch, Watcher, lost};
 use crate::failure::Failure;
 use crate::meters::Request;
 
@@ -202,6 +203,35 @@ impl Session {
             Ok((children, Watcher::new(watcher, &connection, place)))
         })
         .await
+    }
+
+    async fn watching<T, F>(
+        &self,
+        request: Request,
+        path: &str,
+        kind: Kind,
+        ask: impl FnOnce(Arc<Connection>, Place) -> F,
+    ) -> Result<T, zk::Error>
+    where
+        T: Send,
+        F: Future<Output = Result<T, zk::Error>> + Send + 'static,
+    {
+        let connection = self.connected_for(request)?;
+        self.watches.set(path, kind, connection, ask).await
+    }
+
+    /// Sets a [`TreeWatch`]. The node need not exist.
+    ///
+    /// # Errors
+    /// [`Unimplemented`](zk::Error::Unimplemented) from servers before 3.6, and as every request.
+    ///
+    /// # Cancel safety
+    /// Run it to its end, in a task on the runtime of the session. Given up half-way, it leaks its request, and no watch
+    /// of the session is removed any more.
+    pub(crate) async fn watch_tree(&self, path: &str) -> Result<TreeWatch, zk::Error> {
+        let being_set = self.tree_watches.none_is_removed().await;
+        let connection = self.connected_for(Request::Watch)?;
+        TreeWatch::set(&self.tree_watches, being_set, connection, path).await.map_err(lost)
     }
 
     /// Reads several nodes in one request. Each has an outcome of its own.

@@ -9,12 +9,10 @@ use std::task::{Context, Poll};
 use futures_util::future::join_all;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
-use tokio::sync::RwLock;
+use tokio::sync::{OwnedRwLockReadGuard, RwLock};
 use zookeeper_client::{self as zk, EventType};
 
-use super::super::connection::Server;
-use super::{Session, lost};
-use crate::meters::Request;
+use super::super::connection::{Connection, Server};
 
 /// A persistent watch on a node and everything below it, on one connection. It reports each creation, deletion and
 /// change of data until the connection ends. Then it must be set again, and everything be read again:
@@ -48,6 +46,11 @@ pub(super) struct TreeWatches {
 }
 
 impl TreeWatches {
+    /// Waits until no watch is being removed; none is while what this returns lives.
+    pub(super) async fn none_is_removed(&self) -> OwnedRwLockReadGuard<()> {
+        self.being_set.clone().read_owned().await
+    }
+
     /// Removes the watches that have been dropped, all in one round trip.
     async fn remove_dropped(self: Arc<Self>) {
         let none_is_being_set = OrForgotten::new(self.being_set.clone().write_owned().await);
@@ -79,6 +82,25 @@ impl<T> Drop for OrForgotten<T> {
 }
 
 impl TreeWatch {
+    /// Sets a watch; the node need not exist. Must be called on the runtime of the session, and run to its end: given up
+    /// half-way, it leaks its request, and no watch of the session is removed any more.
+    pub(super) async fn set(
+        watches: &Arc<TreeWatches>,
+        being_set: OwnedRwLockReadGuard<()>,
+        connection: Arc<Connection>,
+        path: &str,
+    ) -> Result<Self, zk::Error> {
+        let (server, path) = (connection.server.clone(), path.to_owned());
+        let mode = zk::AddWatchMode::PersistentRecursive;
+        let setting = Box::pin(async move { connection.zookeeper.watch(&path, mode).await });
+        let mut setting = OrForgotten::new((setting, being_set));
+        let Some((watcher, _)) = &mut setting.0 else { return Err(zk::Error::ConnectionLoss) };
+        let watcher = watcher.await;
+        drop(setting.into_inner());
+        let watcher = OrForgotten::new(watcher?);
+        Ok(Self { watcher, server, watches: watches.clone(), runtime: Handle::current() })
+    }
+
     /// Polls for the next event; `None` if the connection has ended. In the order of the server, and never later than a
     /// reply that came after it.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<zk::WatchedEvent>> {
@@ -102,30 +124,5 @@ impl Drop for TreeWatch {
         if dropped.len() == 1 {
             self.runtime.spawn(self.watches.clone().remove_dropped());
         }
-    }
-}
-
-impl Session {
-    /// Sets a [`TreeWatch`]. The node need not exist.
-    ///
-    /// # Errors
-    /// [`Unimplemented`](zk::Error::Unimplemented) from servers before 3.6, and as every request.
-    ///
-    /// # Cancel safety
-    /// Run it to its end, in a task on the runtime of the session. Given up half-way, it leaks its request, and no watch
-    /// of the session is removed any more.
-    pub(crate) async fn watch_tree(&self, path: &str) -> Result<TreeWatch, zk::Error> {
-        let watches = self.tree_watches.clone();
-        let being_set = watches.being_set.clone().read_owned().await;
-        let connection = self.connected_for(Request::Watch)?;
-        let (server, path) = (connection.server.clone(), path.to_owned());
-        let mode = zk::AddWatchMode::PersistentRecursive;
-        let setting = Box::pin(async move { connection.zookeeper.watch(&path, mode).await });
-        let mut setting = OrForgotten::new((setting, being_set));
-        let Some((watcher, _)) = &mut setting.0 else { return Err(zk::Error::ConnectionLoss) };
-        let watcher = watcher.await.map_err(lost);
-        drop(setting.into_inner());
-        let watcher = OrForgotten::new(watcher?);
-        Ok(TreeWatch { watcher, server, watches, runtime: Handle::current() })
     }
 }

@@ -15,11 +15,10 @@ use std::task::{Context, Poll};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::watch;
-use zookeeper_client::{self as zk, EventType};
+use zookeeper_client::EventType;
 
 use super::super::connection::Connection;
-use super::{Connectivity, Session};
-use crate::meters::Request;
+use super::connectivity::Connectivity;
 
 /// What a watch waits for.
 pub(super) type Event = Pin<Box<dyn Future<Output = EventType> + Send + Sync>>;
@@ -59,8 +58,8 @@ pub(super) struct Place {
 
 /// A request for a watch. If it is dropped before the answer, it goes on in the background: `zookeeper-client` would remove
 /// the watch when the answer comes, unseen from here.
-pub(super) struct Setting<'a, F: Future<Output: Send> + Send + 'static> {
-    session: &'a Session,
+pub(super) struct Setting<F: Future<Output: Send> + Send + 'static> {
+    watches: Arc<Watches>,
     runtime: Handle,
     request: Option<Pin<Box<F>>>,
     is_sent: bool,
@@ -73,6 +72,19 @@ impl Watches {
 
     fn connection(&self) -> Option<Arc<Connection>> {
         self.connectivity.borrow().usable().ok().cloned()
+    }
+
+    /// Makes a request for a watch.
+    pub(super) fn set<F: Future<Output: Send> + Send + 'static>(
+        self: &Arc<Self>,
+        path: &str,
+        kind: Kind,
+        connection: Arc<Connection>,
+        ask: impl FnOnce(Arc<Connection>, Place) -> F,
+    ) -> Setting<F> {
+        let runtime = connection.runtime.clone();
+        let request = Some(Box::pin(ask(connection, self.place(path, kind))));
+        Setting { watches: self.clone(), runtime, request, is_sent: false }
     }
 
     fn place(self: &Arc<Self>, path: &str, kind: Kind) -> Place {
@@ -182,7 +194,7 @@ impl Drop for Place {
     }
 }
 
-impl<F: Future<Output: Send> + Send + 'static> Future for Setting<'_, F> {
+impl<F: Future<Output: Send> + Send + 'static> Future for Setting<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
@@ -196,10 +208,10 @@ impl<F: Future<Output: Send> + Send + 'static> Future for Setting<'_, F> {
     }
 }
 
-impl<F: Future<Output: Send> + Send + 'static> Drop for Setting<'_, F> {
+impl<F: Future<Output: Send> + Send + 'static> Drop for Setting<F> {
     fn drop(&mut self) {
         let Some(request) = self.request.take().filter(|_| self.is_sent) else { return };
-        let mut connectivity = self.session.connectivity();
+        let mut connectivity = self.watches.connectivity.clone();
         self.runtime.spawn(async move {
             tokio::select! {
                 answer = request => drop(answer),
@@ -207,28 +219,5 @@ impl<F: Future<Output: Send> + Send + 'static> Drop for Setting<'_, F> {
                 _ = connectivity.wait_for(|now| matches!(now, Connectivity::Over)) => {}
             }
         });
-    }
-}
-
-impl Session {
-    /// Makes a request for a watch.
-    ///
-    /// # Errors
-    /// As every request.
-    pub(super) async fn watching<T, F>(
-        &self,
-        request: Request,
-        path: &str,
-        kind: Kind,
-        ask: impl FnOnce(Arc<Connection>, Place) -> F,
-    ) -> Result<T, zk::Error>
-    where
-        T: Send,
-        F: Future<Output = Result<T, zk::Error>> + Send + 'static,
-    {
-        let connection = self.connected_for(request)?;
-        let (runtime, place) = (connection.runtime.clone(), self.watches.place(path, kind));
-        let request = Some(Box::pin(ask(connection, place)));
-        Setting { session: self, runtime, request, is_sent: false }.await
     }
 }

@@ -1,6 +1,5 @@
 //! The writes of a session.
 
-use std::borrow::Cow;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,46 +13,12 @@ use super::super::clock::Moment;
 use super::super::connection::{Connection, Server};
 use super::super::signs::Sign;
 use super::super::write::Write;
-use super::combining::{Sharing, Way, Wish};
+use super::combined::Way;
+use super::combining::{Sharing, Wish};
+use super::new_node::{Created, NewNode};
 use super::{Session, lost};
 use crate::failure::Failure;
 use crate::meters::Request;
-
-/// An ephemeral node to be created.
-#[derive(Debug)]
-pub(crate) struct NewNode<'a> {
-    pub(crate) path: String,
-    /// Whether the server appends the next number to the path.
-    pub(crate) numbered: bool,
-    pub(crate) data: Cow<'a, [u8]>,
-    pub(crate) acl: Cow<'a, [Acl]>,
-}
-
-/// The result of a successful create.
-#[derive(Debug)]
-pub(crate) struct Created {
-    /// The path, including what the server has appended.
-    pub(crate) path: String,
-    /// The transaction that created the node. Old servers do not report it for creates within a transaction.
-    pub(crate) czxid: Option<i64>,
-}
-
-impl NewNode<'_> {
-    fn to_owned(&self) -> NewNode<'static> {
-        let Self { path, numbered, data, acl } = self;
-        let (data, acl) = (Cow::Owned(data.to_vec()), Cow::Owned(acl.to_vec()));
-        NewNode { path: path.clone(), numbered: *numbered, data, acl }
-    }
-
-    /// Returns the operation that creates the node in a transaction.
-    pub(crate) fn to_write(&self) -> Write<'_> {
-        Write::Create { path: &self.path, data: &self.data, mode: self.mode(), acl: &self.acl }
-    }
-
-    fn mode(&self) -> CreateMode {
-        if self.numbered { CreateMode::EphemeralSequential } else { CreateMode::Ephemeral }
-    }
-}
 
 impl Session {
     /// Creates an ephemeral node.
@@ -83,57 +48,40 @@ impl Session {
         Ok(Created { path, czxid: Some(stat.czxid) })
     }
 
-    /// Creates ephemeral nodes, all or none. Returns `None` if the guard does not exist: a node, looked for once as many
-    /// of the others are created.
+    /// Creates ephemeral nodes, all or none. Returns `None` if what guards them is not so: a check of a node that is not
+    /// there, or the create of one that is; it comes once as many of the others are created. Servers that do not tell when
+    /// nodes were created are asked for the date of one.
     pub(crate) async fn create_together(
         &self,
-        guard: Option<(usize, &str)>,
+        guard: Option<(usize, Write<'_>)>,
+        dates: Option<&str>,
         nodes: &[NewNode<'_>],
     ) -> Result<Option<Vec<Created>>, zk::Error> {
         let mut writes: Vec<Write<'_>> = nodes.iter().map(NewNode::to_write).collect();
-        if let Some((index, path)) = guard {
-            writes.insert(index, Write::Check { path, version: None });
-        }
-        // The guard may be one of the nodes, which all have the same date; and a read behind a write costs no time.
-        let dating = guard.filter(|(index, _)| *index > 0 && self.tells_no_dates.load(Ordering::Relaxed));
-        let dating = OptionFuture::from(dating.map(|(_, path)| self.stat(path)));
-        let (results, dated) = join(self.commit(&writes), dating).await;
+        let guard = guard.map(|(index, write)| {
+            let is_check = matches!(write, Write::Check { .. });
+            writes.insert(index, write);
+            (index, if is_check { zk::Error::NoNode } else { zk::Error::NodeExists })
+        });
+        // All have the same date; and a read behind a write costs no time.
+        let dating =
+            dates.filter(|_| self.tells_no_dates.load(Ordering::Relaxed)).map(|path| self.stat(path));
+        let (results, dated) = join(self.commit(&writes), OptionFuture::from(dating)).await;
         let dated = dated.and_then(Result::ok).flatten().filter(|stat| stat.ephemeral_owner == self.id);
-        let results = match results {
-            Err(zk::MultiWriteError::OperationFailed { index, source: zk::Error::NoNode })
-                if guard.is_some_and(|(guard, _)| guard == index) =>
+        let mut results = match results {
+            Err(zk::MultiWriteError::OperationFailed { index, source })
+                if guard.as_ref() == Some(&(index, source.clone())) =>
             {
                 return Ok(None);
             }
             results => results?,
         };
+        guard.into_iter().for_each(|(index, _)| drop(results.remove(index)));
         let created = results.into_iter().filter_map(|result| match result {
             zk::MultiWriteResult::Create { path, stat } => Some(self.created(path, &stat, dated.as_ref())),
             _ => None,
         });
         Ok(Some(created.collect()))
-    }
-
-    /// Creates a container, which must not exist, and the first node in it: both or none. They are sent at the first
-    /// poll.
-    pub(crate) async fn create_with_parent(
-        &self,
-        parent: &str,
-        acl: &[Acl],
-        node: &NewNode<'_>,
-    ) -> Result<Created, zk::MultiWriteError> {
-        let container = Write::Create { path: parent, data: &[], mode: CreateMode::Container, acl };
-        let writes = [container, node.to_write()];
-        // Its number is known, and a read behind a write costs no time.
-        let first = format!("{}{:010}", node.path, 0);
-        let dating = self.tells_no_dates.load(Ordering::Relaxed).then(|| self.stat(&first));
-        let (results, dated) = join(self.commit(&writes), OptionFuture::from(dating)).await;
-        let Some(zk::MultiWriteResult::Create { path, stat }) = results?.pop() else {
-            return Err(zk::MultiWriteError::RequestFailed { source: zk::Error::ConnectionLoss });
-        };
-        let dated = dated.and_then(Result::ok).flatten();
-        let dated = dated.filter(|stat| path == first && stat.ephemeral_owner == self.id);
-        Ok(self.created(path, &stat, dated.as_ref()))
     }
 
     /// Returns what a transaction has created, by its result and by what was read behind it.

@@ -8,9 +8,7 @@ mod requests;
 use std::sync::Arc;
 
 use tokio::sync::Notify;
-use tokio_util::sync::DropGuard;
 
-use self::new_queue::Way;
 use super::admission::OnTheWay;
 use super::blocker::BlockerWatch;
 use super::caller::Caller;
@@ -43,9 +41,6 @@ pub(crate) struct Place {
     node: Option<EphemeralNode>,
     /// The slot of our node in the local queue, if the node is known to exist.
     slot: Option<LocalSlot>,
-    /// Whether our node stays watched because this place might not be polled for a long time.
-    may_idle: bool,
-    idle: Option<DropGuard>,
     /// The watch on the contender of another session that we wait for.
     blocker: Option<BlockerWatch>,
     /// Notified by the local queue.
@@ -64,6 +59,17 @@ pub(crate) struct Place {
     /// Receives the number of contenders ahead of us.
     positions: Option<Watched<usize>>,
     caller: Caller,
+}
+
+/// How the next create is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// As the queue is likely to be.
+    Forecast,
+    /// Into a queue that exists.
+    Enter,
+    /// Along with the queue and its ancestors.
+    WithQueue,
 }
 
 impl Place {
@@ -127,8 +133,6 @@ impl Place {
             local: internals.local_queue(node.session()),
             node: Some(node),
             slot: None,
-            may_idle: false,
-            idle: None,
             blocker: None,
             wake: Arc::default(),
             failures: Failures::default(),

@@ -4,20 +4,10 @@ use zookeeper_client as zk;
 
 use super::super::new_paths::Forecast;
 use super::super::pure::contender::Event;
-use super::Place;
-use crate::client::WithParent;
+use super::{Place, Way};
+use crate::client::{CreateOutcome, EphemeralNode, Guard};
 use crate::error::Result;
-
-/// How the next create is sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// As the queue is likely to be.
-    Forecast,
-    /// Into a queue that exists.
-    Enter,
-    /// Along with the queue and its ancestors.
-    WithQueue,
-}
+use crate::failure::Failure;
 
 impl Place {
     /// Returns what is known about the queue if the next create is to find out whether it exists.
@@ -50,12 +40,12 @@ impl Place {
         internals.exists_now();
         let creating = async {
             self.caller.sends();
-            node.create_with_parent(self.way == Way::WithQueue).await
+            let guard = Guard::NewParent { ancestors: self.way == Way::WithQueue };
+            EphemeralNode::try_create_together(std::slice::from_mut(node), &session, Some(guard)).await
         };
         let created = internals.client().attempt(&session, creating).await;
-        let created = created.unwrap_or(Ok(WithParent::Unknown(zk::Error::ConnectionLoss)));
-        match created.map_err(|source| internals.error("create a node in", source))? {
-            WithParent::Created => {
+        match created.unwrap_or(Ok(CreateOutcome::Unknown(zk::Error::ConnectionLoss))) {
+            Ok(CreateOutcome::Created) => {
                 self.learn(forecast, true);
                 if let Some(in_doubt) = self.date_own().await? {
                     return Ok(in_doubt);
@@ -65,17 +55,24 @@ impl Place {
                     None => Event::Settled(None),
                 })
             }
-            WithParent::ParentExists => {
+            // The queue exists.
+            Ok(CreateOutcome::GuardMissing) => {
                 self.learn(forecast, false);
                 self.way = Way::Enter;
                 Ok(Event::ParentsMade)
             }
-            WithParent::AncestorMissing if self.way == Way::Forecast => {
+            // An ancestor is missing.
+            Ok(CreateOutcome::ParentMissing) if self.way == Way::Forecast => {
                 self.learn(forecast, true);
                 self.way = Way::WithQueue;
                 Ok(Event::ParentsMade)
             }
-            WithParent::AncestorMissing | WithParent::Refused => {
+            Ok(CreateOutcome::Unknown(source)) => self.is_in_doubt("create a node in", source).await,
+            Err(source) if Failure::of(&source) != Failure::Refused => {
+                Err(internals.error("create a node in", source))
+            }
+            // An ancestor is missing again, or the servers do not do it like this.
+            Ok(CreateOutcome::ParentMissing | CreateOutcome::TooLarge) | Err(_) => {
                 self.cannot_create_queue = true;
                 if std::mem::replace(&mut self.way, Way::Enter) == Way::Forecast {
                     // The queue may exist: the right to create it is needed nevertheless.
@@ -86,7 +83,6 @@ impl Place {
                 self.has_made_parents = false;
                 Ok(Event::ParentMissing)
             }
-            WithParent::Unknown(source) => self.is_in_doubt("create a node in", source).await,
         }
     }
 

@@ -5,7 +5,6 @@ use std::future::pending;
 use zookeeper_client as zk;
 
 use super::super::blocker::{cannot_watch, watch_state};
-use super::super::idle;
 use super::super::pure::contender::WatchState;
 use super::super::shared_local_queue::LocalSlot;
 use super::Place;
@@ -69,21 +68,6 @@ impl Place {
                 Err(_) => pending().await,
             }
         }
-    }
-
-    /// From now on, this place might not be polled for long. If its node goes away meanwhile, the local waiters
-    /// behind it are woken nevertheless. That costs one request, and only while there are such waiters.
-    pub(crate) fn may_idle(&mut self) {
-        self.waits();
-        if !std::mem::replace(&mut self.may_idle, true) {
-            self.watch_while_idle();
-        }
-    }
-
-    pub(super) fn watch_while_idle(&mut self) {
-        let watched = self.slot.as_ref().zip(self.node_name()).filter(|_| self.may_idle);
-        self.idle = watched
-            .map(|(slot, name)| idle::watch(&self.internals, &self.local, slot.rank(), name.to_owned()));
     }
 
     /// Whether our node is in the local queue, so that others wait for it as they must.

@@ -11,8 +11,7 @@ use super::super::pure::contender::{Event, WatchState};
 use super::super::pure::local_queue::{Moment, Rank};
 use super::super::pure::order::Queued;
 use super::super::{front, position};
-use super::Place;
-use super::new_queue::Way;
+use super::{Place, Way};
 use crate::client::{CreateOutcome, EphemeralNode, Session, Sharing, Watcher};
 use crate::error::{Error, Result};
 
@@ -21,7 +20,6 @@ impl Place {
     /// known, back to back.
     pub(super) async fn create(&mut self) -> Result<Event> {
         let internals = &self.internals;
-        self.idle = None;
         self.slot = None;
         self.blocker = None;
         let node = match &mut self.node {
@@ -97,7 +95,6 @@ impl Place {
         self.way = Way::Forecast;
         self.internals.exists_now();
         front::watch_over(&self.internals, &self.local, rank);
-        self.watch_while_idle();
         self.caller.reached();
         self.internals.admission().arrived();
         Some((own, rank))
@@ -217,7 +214,8 @@ impl Place {
         let following = following
             .map(|(own, positions)| Box::pin(position::follow(&self.internals, &self.local, own, positions)));
         let own = self.node.as_mut().and_then(EphemeralNode::watcher).map(Watcher::changed);
-        let blocker = self.blocker.as_mut().map(BlockerWatch::changed);
+        let queue = self.internals.path();
+        let blocker = self.blocker.as_mut().map(|blocker| blocker.changed(queue, session));
         tokio::select! {
             Some(_) = OptionFuture::from(own) => {}
             Some(_) = OptionFuture::from(blocker) => {}
@@ -244,7 +242,6 @@ impl Place {
         // By its own watch; or by that of the local queue, while the place was not polled.
         let is_seen_gone =
             self.own_watch_state() == WatchState::Gone || self.slot.is_some() && !self.is_in_local_queue();
-        self.idle = None;
         self.slot = None;
         self.blocker = None;
         if let Some(node) = self.node.take() {

@@ -1,4 +1,4 @@
-//! A ticket that nobody awaits, as `idle.rs` has it.
+//! A ticket that nobody awaits, and whose node is watched, as `front.rs` has it.
 
 use super::client::{Answer, Client, Watch, What};
 use super::driver::{Ground, Shown};

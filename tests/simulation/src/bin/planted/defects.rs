@@ -12,7 +12,7 @@ pub(crate) struct Defect {
 }
 
 const SIGNS: &str = "src/client/signs.rs";
-const COMBINING: &str = "src/client/session/combining.rs";
+const COMBINED: &str = "src/client/session/combined.rs";
 const CONTENDER: &str = "src/queue/pure/contender/mod.rs";
 const KNOWLEDGE: &str = "src/queue/pure/local_queue/knowledge.rs";
 const LOCAL_QUEUE: &str = "src/queue/pure/local_queue/mod.rs";
@@ -148,21 +148,21 @@ pub(crate) const DEFECTS: &[Defect] = &[
     },
     Defect {
         name: "combined-replies-are-mixed-up",
-        file: COMBINING,
+        file: COMBINED,
         place: ".zip([[replies]])",
         broken: "{ let mut mixed = replies; mixed.reverse(); mixed }",
         arguments: LOCKS,
     },
     Defect {
         name: "combined-creates-share-a-token",
-        file: COMBINING,
+        file: "src/client/session/combining.rs",
         place: "(bytes > MOST_BYTES || [[taken.iter().any(has_queue)]])",
         broken: "false",
         arguments: LOCKS,
     },
     Defect {
         name: "combined-writes-are-all-refused",
-        file: COMBINING,
+        file: COMBINED,
         place: "let is_refused = [[Failure::of(&error) == Failure::Refused]];",
         broken: "false",
         arguments: LOCKS,
