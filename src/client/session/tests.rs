@@ -20,7 +20,7 @@ fn a_request_without_a_connection_fails_when_it_is_polled_first() {
     let multi = |error: Option<zk::MultiWriteError>| error.map(zk::Error::from);
     let outcomes = [
         session.create(&node(), Sharing::None).now_or_never().map(Result::err),
-        session.create_together(None, &[node()]).now_or_never().map(Result::err),
+        session.create_together(None, None, &[node()]).now_or_never().map(Result::err),
         session.commit(&check).now_or_never().map(|committed| multi(committed.err())),
         session.create_persistent("/a", b"", &[]).now_or_never().map(Result::err),
         session.create_container("/a", &[]).now_or_never().map(Result::err),
