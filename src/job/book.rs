@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use zookeeper_client::{self as zk, CreateMode, MultiWriteResult};
 
 use super::agreement::{ClockDifference, Sighting};
-use super::clock::Clock;
+use super::options::JobOptions;
 use super::plan::Due;
 use super::record::{JobRecord, RunOutcome, RunRecord};
 use super::schedule::{Schedule, from_millis};
@@ -14,23 +14,23 @@ use crate::client::{Client, Moment, Session};
 use crate::error::{Error, Result};
 use crate::leader::Leadership;
 
-/// Where the record of a job is.
-#[derive(Clone, Debug)]
-pub(super) struct Place {
-    /// Below the client's namespace.
-    pub(super) path: String,
-    /// With the namespace.
+/// A job, as it was started in this process.
+pub(super) struct Job {
+    /// For background work.
+    pub(super) client: Client,
+    /// The path of the record, below the client's namespace.
+    pub(super) record_path: String,
+    /// The same with the namespace.
     pub(super) full_path: String,
+    pub(super) schedule: Schedule,
+    pub(super) options: JobOptions,
 }
 
 /// The record under one leader. Only the leader can write it: the servers check that its node exists.
 pub(super) struct Book<'a> {
-    place: &'a Place,
-    client: &'a Client,
+    job: &'a Job,
     leadership: &'a Leadership,
-    schedule: &'a Schedule,
-    clock: &'a Clock,
-    /// By how much that may differ from the clock of the servers.
+    /// By how much the clock of the process may differ from that of the servers.
     tolerance: Duration,
     record: JobRecord,
     /// As it was read or written last; `None` if the node does not exist.
@@ -49,14 +49,14 @@ pub(super) struct Node {
     written: SystemTime,
 }
 
-impl Place {
+impl Job {
     /// Reads the record.
     ///
     /// # Errors
     /// - [`Error::NotAJobRecord`]: the node holds something else.
     /// - Those of the request.
-    pub(super) async fn read(&self, client: &Client, syncs: bool) -> Result<Option<(JobRecord, Node)>> {
-        let node = client.request("read the job record at", &self.full_path, |session| async move {
+    pub(super) async fn read(&self, syncs: bool) -> Result<Option<(JobRecord, Node)>> {
+        let node = self.client.request("read the job record at", &self.full_path, |session| async move {
             match syncs {
                 true => session.synced(&self.full_path, self.look(&session)).await,
                 false => self.look(&session).await,
@@ -88,22 +88,14 @@ impl<'a> Book<'a> {
     /// # Errors
     /// - [`Error::NotAJobRecord`]: the node holds something else.
     /// - Those of a request, and of a transaction.
-    pub(super) async fn open(
-        place: &'a Place,
-        client: &'a Client,
-        leadership: &'a Leadership,
-        schedule: &'a Schedule,
-        clock: &'a Clock,
-        tolerance: Duration,
-    ) -> Result<Self> {
+    pub(super) async fn open(job: &'a Job, leadership: &'a Leadership) -> Result<Self> {
+        let (schedule, now) = (&job.schedule, job.options.clock.now());
+        let tolerance = job.options.tolerance(schedule.period(now));
         let mut book = Self {
-            place,
-            client,
+            job,
             leadership,
-            schedule,
-            clock,
             tolerance,
-            record: JobRecord::new(schedule, clock.now()),
+            record: JobRecord::new(schedule, now),
             node: None,
             sighting: None,
             asked_for: Duration::ZERO,
@@ -140,10 +132,10 @@ impl<'a> Book<'a> {
 
     async fn mend(&mut self) -> Result<()> {
         while let Some((sighting, _)) = self.sighting
-            && let Some(mended) = self.record.mended(self.schedule, sighting.servers, self.tolerance)
+            && let Some(mended) = self.record.mended(&self.job.schedule, sighting.servers, self.tolerance)
         {
             tracing::warn!(
-                path = self.place.full_path,
+                path = self.job.full_path,
                 since = ?self.record.since,
                 last_run = ?self.record.last_run.as_ref().map(|run| run.scheduled_at),
                 "the record of the job is from the future, as written by a clock that is far ahead; the job goes on from now"
@@ -163,7 +155,7 @@ impl<'a> Book<'a> {
     /// # Errors
     /// Those of a transaction.
     pub(super) async fn check_clock(&mut self) -> Result<()> {
-        let now = self.clock.now();
+        let now = self.job.options.clock.now();
         let is_outdated =
             |(seen, at): (Sighting, Moment)| seen.is_outdated(now, Moment::now().since(at), self.tolerance);
         if self.sighting.is_some_and(is_outdated) {
@@ -194,13 +186,14 @@ impl<'a> Book<'a> {
         Ok(begun(&self.record).zip(written).map(|(begun, now)| now.duration_since(begun).unwrap_or_default()))
     }
 
-    /// Records that a run begins. Returns false if something else has changed the record meanwhile; then the run must
-    /// not be begun.
+    /// Records that a run begins. Returns false if it must not be begun: something else has changed the record meanwhile,
+    /// or the clock turns out to be wrong, and nothing is recorded.
     ///
     /// # Errors
     /// Those of a transaction. The run may be recorded nevertheless, and must not be begun.
     pub(super) async fn begin(&mut self, due: &Due, next_run: Option<SystemTime>) -> Result<bool> {
-        let mut record = self.record.clone();
+        let before = self.record.clone();
+        let mut record = before.clone();
         let is_abandoned =
             |last: &RunRecord| last.outcome == RunOutcome::Unfinished && last.number != due.number;
         let is_abandoned = record.last_run.as_ref().is_some_and(is_abandoned);
@@ -216,20 +209,15 @@ impl<'a> Book<'a> {
             took: None,
         });
         let asked = Instant::now();
-        let is_begun = self.write(record).await;
+        let is_begun = self.write(record).await?;
         // Whole milliseconds are recorded.
         let rounded_up = asked.elapsed().as_micros().div_ceil(1000);
         self.asked_for = Duration::from_millis(u64::try_from(rounded_up).unwrap_or(u64::MAX));
-        is_begun
-    }
-
-    /// Records that the run that was begun last is not: this was the record before. Returns false if something else has
-    /// changed the record meanwhile.
-    ///
-    /// # Errors
-    /// Those of a transaction. The run may stay recorded.
-    pub(super) async fn take_back(&mut self, before: JobRecord) -> Result<bool> {
-        self.write(before).await
+        if is_begun && self.clock_difference().is_some() {
+            self.write(before).await?;
+            return Ok(false);
+        }
+        Ok(is_begun)
     }
 
     /// Records what became of the run that was begun last.
@@ -252,11 +240,11 @@ impl<'a> Book<'a> {
     /// begun. Returns false if something else has changed it since it was read, and reads it again.
     async fn write(&mut self, mut record: JobRecord) -> Result<bool> {
         record.leader = self.leadership.fencing_token();
-        record.schedule = self.schedule.to_string();
+        record.schedule = self.job.schedule.to_string();
         let data = record.to_string().into_bytes();
-        let sent = self.clock.now();
+        let sent = self.job.options.clock.now();
         loop {
-            let path = &self.place.path;
+            let path = &self.job.record_path;
             let version = self.node.as_ref().map(|node| node.version);
             let transaction = match version {
                 Some(version) => self.leadership.transaction().set_data(path, data.clone(), version),
@@ -293,19 +281,20 @@ impl<'a> Book<'a> {
                 self.saw_time(sent);
                 return Ok(true);
             }
-            tracing::warn!(path = self.place.full_path, "something else has changed the record of the job");
+            tracing::warn!(path = self.job.full_path, "something else has changed the record of the job");
             return Ok(false);
         }
     }
 
     /// The node was written after `sent`.
     fn saw_time(&mut self, sent: SystemTime) {
-        let sighting = |node: &Node| Sighting { sent, servers: node.written, received: self.clock.now() };
+        let sighting =
+            |node: &Node| Sighting { sent, servers: node.written, received: self.job.options.clock.now() };
         self.sighting = self.node.as_ref().map(sighting).map(|sighting| (sighting, Moment::now()));
     }
 
     async fn read(&mut self) -> Result<()> {
-        match self.place.read(self.client, false).await? {
+        match self.job.read(false).await? {
             Some((record, node)) => (self.record, self.node) = (record, Some(node)),
             None => self.node = None,
         }

@@ -1,11 +1,12 @@
 //! The handle of a scheduled job.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-use super::book::Place;
+use super::book::Job;
 use super::options::{JobOptions, MOST_MISSED, MissedRuns};
 use super::record::JobRecord;
 use super::run::JobRun;
@@ -64,9 +65,8 @@ const RECORD: &str = "record";
 pub struct ScheduledJob {
     selector: LeaderSelector,
     state: Watch<JobState>,
-    client: Client,
-    place: Place,
-    path: String,
+    job: Arc<Job>,
+    path: Arc<str>,
 }
 
 debug_by!(ScheduledJob, |it| path: it.path, role: it.selector.health().role);
@@ -148,7 +148,7 @@ impl ScheduledJob {
         client: &Client,
         path: &str,
         schedule: Schedule,
-        options: JobOptions,
+        mut options: JobOptions,
         work: W,
     ) -> Result<Self>
     where
@@ -166,24 +166,25 @@ impl ScheduledJob {
             return Err(Error::InvalidArgument { argument: "missed_runs", reason });
         }
         let full_path = client.full_path(path)?;
-        let place = Place { path: format!("{path}/{RECORD}"), full_path: format!("{full_path}/{RECORD}") };
-        let (watched, leader) = (Watched::new(JobState::Standby), options.leader.clone());
-        let state = watched.watch();
-        let scheduler = Arc::new(Scheduler {
+        let leader = mem::take(&mut options.leader);
+        let job = Arc::new(Job {
             client: client.detached(),
-            place: place.clone(),
+            record_path: format!("{path}/{RECORD}"),
+            full_path: format!("{full_path}/{RECORD}"),
             schedule,
             options,
-            watched,
-            meter: client.labels().job_meter(&full_path),
-            work: Mutex::new(work),
         });
+        let watched = Watched::new(JobState::Standby);
+        let state = watched.watch();
+        let wrong_clocks = client.labels().wrong_clocks(&full_path);
+        let scheduler = Scheduler { job: job.clone(), watched, wrong_clocks, work: Mutex::new(work) };
+        let scheduler = Arc::new(scheduler);
         let selector =
             LeaderSelector::start(client, &format!("{path}/{ELECTION}"), leader, move |leadership| {
                 let scheduler = scheduler.clone();
                 async move { scheduler.lead(leadership).await }
             })?;
-        Ok(Self { selector, state, client: client.clone(), place, path: full_path.to_string() })
+        Ok(Self { selector, state, job, path: full_path })
     }
 
     /// Stops this process: asks a run to end, drops it when the [grace period](crate::LeaderOptions::grace) elapses, and
@@ -220,8 +221,7 @@ impl ScheduledJob {
     /// # Cancel safety
     /// Cancel safe: this only reads.
     pub async fn record(&self) -> Result<Option<JobRecord>> {
-        let read = self.place.read(&self.client, true);
-        let read = self.client.unless_closed(read).await?;
+        let read = self.job.client.unless_closed(self.job.read(true)).await?;
         Ok(read.map(|(record, _)| record))
     }
 

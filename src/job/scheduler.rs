@@ -1,46 +1,32 @@
 //! Runs a job at the times of its schedule, while this process leads.
 
 use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use futures_util::FutureExt;
 use parking_lot::Mutex;
 use tokio::time::{Instant, sleep_until};
 
-use super::agreement::ClockDifference;
-use super::book::{Book, Place};
-use super::options::JobOptions;
+use super::book::{Book, Job};
 use super::plan::{Backlog, Due, Step, next_step};
 use super::record::{JobRecord, RunOutcome};
 use super::run::JobRun;
-use super::schedule::Schedule;
 use super::state::{JobState, OnDuty};
-use crate::client::Client;
 use crate::error::{Error, Result, WorkError, report};
 use crate::leader::Leadership;
 use crate::lock::deadline::from_now;
-use crate::meters::JobMeter;
+use crate::meters::Counter;
 use crate::watch::Watched;
 
 /// The failure of a run, as the work has returned it.
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// Why this process is to give the leadership up.
-enum Stopped {
-    /// A run has failed.
-    Failed(Failure),
-    WrongClock(ClockDifference),
-}
-
 /// Runs a job in the terms of this process, one after the other.
 pub(super) struct Scheduler<W> {
-    /// For background work.
-    pub(super) client: Client,
-    pub(super) place: Place,
-    pub(super) schedule: Schedule,
-    pub(super) options: JobOptions,
+    pub(super) job: Arc<Job>,
     pub(super) watched: Watched<JobState>,
-    pub(super) meter: JobMeter,
+    pub(super) wrong_clocks: Counter,
     /// Never contended: there is one run at a time.
     pub(super) work: Mutex<W>,
 }
@@ -57,33 +43,30 @@ where
     /// # Errors
     /// The failure of the run, or of keeping the record, or how wrong the clock is.
     pub(super) async fn lead(&self, leadership: Leadership) -> Result<(), Failure> {
-        let on_duty = OnDuty::new(&self.watched);
+        let _on_duty = OnDuty(&self.watched);
         match self.run_all(&leadership).await {
             // The selector knows.
             Err(Error::LockLost { .. } | Error::Closed) => Ok(()),
             Err(error) => Err(error.into()),
-            Ok(None) => Ok(()),
-            Ok(Some(Stopped::Failed(failure))) => Err(failure),
-            Ok(Some(Stopped::WrongClock(difference))) => {
-                self.meter.refused_by_clock();
-                on_duty.ends_by_clock(difference.clone());
-                Err(difference.into())
-            }
+            Ok(ended) => ended,
         }
     }
 
-    /// Runs the job until this process is to give the leadership up, or is asked to resign.
-    async fn run_all(&self, leadership: &Leadership) -> Result<Option<Stopped>> {
-        let Self { client, options, schedule, .. } = self;
-        let tolerance = options.tolerance(schedule.period(options.clock.now()));
-        let mut book =
-            Book::open(&self.place, client, leadership, schedule, &options.clock, tolerance).await?;
+    /// Runs the job until this process is to give the leadership up. Returns why it has to, unless it is asked to resign.
+    ///
+    /// # Errors
+    /// Those of keeping the record.
+    async fn run_all(&self, leadership: &Leadership) -> Result<Result<(), Failure>> {
+        let Job { client, schedule, options, .. } = &*self.job;
+        let mut book = Book::open(&self.job, leadership).await?;
         let mut not_before = self.hold_off(&mut book).await?;
         let (mut waited_for, mut backlog) = (None, Backlog::default());
         loop {
             book.check_clock().await?;
             if let Some(difference) = book.clock_difference() {
-                return Ok(Some(Stopped::WrongClock(difference)));
+                self.wrong_clocks.increment(1);
+                self.watched.show(JobState::WrongClock(difference.clone()));
+                return Ok(Err(difference.into()));
             }
             let now = options.clock.now();
             let (missed, unfinished) = (options.missed, options.unfinished);
@@ -95,7 +78,7 @@ where
                     // The clock may be set meanwhile, also back: what is next is asked again at each look.
                     let waiting = options.clock.look_again(now, until);
                     if leadership.until_resigning(client.at_home(waiting)).await.is_none() {
-                        return Ok(None);
+                        return Ok(Ok(()));
                     }
                     waited_for = until;
                     continue;
@@ -105,20 +88,15 @@ where
                 self.show_waiting(&book, Some(due.scheduled_at));
                 let waiting = client.at_home(async { sleep_until(at).await });
                 if leadership.until_resigning(waiting).await.is_none() {
-                    return Ok(None);
+                    return Ok(Ok(()));
                 }
                 // Another run may be due by now.
                 continue;
             }
             if leadership.is_resigning() {
-                return Ok(None);
+                return Ok(Ok(()));
             }
-            let before = book.record().clone();
             if !book.begin(&due, schedule.after(now.max(due.scheduled_at))).await? {
-                continue;
-            }
-            if book.clock_difference().is_some() {
-                book.take_back(before).await?;
                 continue;
             }
             not_before = Some(from_now(options.at_least_for));
@@ -127,8 +105,8 @@ where
             let done = self.run(due, leadership).await;
             let outcome = if done.is_ok() { RunOutcome::Done } else { RunOutcome::Failed };
             book.finish(outcome, begun.elapsed()).await?;
-            if let Err(failure) = done {
-                return Ok(Some(Stopped::Failed(failure)));
+            if done.is_err() {
+                return Ok(done);
             }
             leadership.goes_well();
             waited_for = None;
@@ -141,7 +119,7 @@ where
 
     /// Returns before which time no run may begin, because another process has begun one.
     async fn hold_off(&self, book: &mut Book<'_>) -> Result<Option<Instant>> {
-        let at_least_for = self.options.at_least_for;
+        let at_least_for = self.job.options.at_least_for;
         if at_least_for.is_zero() {
             return Ok(None);
         }
@@ -151,7 +129,7 @@ where
 
     async fn run(&self, due: Due, leadership: &Leadership) -> Result<(), Failure> {
         let Due { number, attempt, .. } = due;
-        tracing::debug!(path = self.place.full_path, number, attempt, "a run of the job begins");
+        tracing::debug!(path = self.job.full_path, number, attempt, "a run of the job begins");
         let working = async {
             let working = {
                 let mut work = self.work.lock();
@@ -162,7 +140,7 @@ where
         let done = AssertUnwindSafe(working).catch_unwind().await;
         let done = done.unwrap_or_else(|panic| Err(WorkError::of_panic(panic).into()));
         if let Err(error) = &done {
-            tracing::warn!(path = self.place.full_path, number, attempt, error = %report(&**error), "a run of the job has failed");
+            tracing::warn!(path = self.job.full_path, number, attempt, error = %report(&**error), "a run of the job has failed");
         }
         done
     }

@@ -37,21 +37,7 @@ pub struct JobHealth {
 debug_by!(JobHealth, |it| role: it.leader.role, state: it.state);
 
 /// Shows that this process does not lead any more, when it is dropped.
-pub(super) struct OnDuty<'a> {
-    watched: &'a Watched<JobState>,
-    then: JobState,
-}
-
-impl<'a> OnDuty<'a> {
-    pub(super) fn new(watched: &'a Watched<JobState>) -> Self {
-        Self { watched, then: JobState::Standby }
-    }
-
-    /// Ends it, since the clock of this process is wrong.
-    pub(super) fn ends_by_clock(mut self, difference: ClockDifference) {
-        self.then = JobState::WrongClock(difference);
-    }
-}
+pub(super) struct OnDuty<'a>(pub(super) &'a Watched<JobState>);
 
 impl JobHealth {
     /// The term of a leader ends at a certain time, which the job may not have noticed yet.
@@ -64,10 +50,10 @@ impl JobHealth {
 
 impl Drop for OnDuty<'_> {
     fn drop(&mut self) {
-        let is_wrong = matches!(self.watched.get(), JobState::WrongClock(_));
-        // That stays until the clock is known to be right.
-        if !(is_wrong && self.then == JobState::Standby) {
-            self.watched.show(self.then.clone());
-        }
+        self.0.show_if(|shown| match shown {
+            // That stays until the clock is known to be right.
+            JobState::WrongClock(_) => None,
+            shown => Some((*shown != JobState::Standby, JobState::Standby)),
+        });
     }
 }

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+pub(crate) use metrics::Counter;
 use metrics::{
-    Counter, Gauge, Histogram, Label, SharedString, Unit, counter, describe_counter, describe_gauge,
+    Gauge, Histogram, Label, SharedString, Unit, counter, describe_counter, describe_gauge,
     describe_histogram, gauge, histogram,
 };
 use parking_lot::Mutex;
@@ -120,11 +121,6 @@ pub(crate) struct NodeMeter {
     counted: Option<&'static str>,
 }
 
-/// Counts what keeps one job from running.
-pub(crate) struct JobMeter {
-    wrong_clocks: Counter,
-}
-
 /// Counts the writes of one shared value or number.
 #[derive(Clone, Debug)]
 pub(crate) struct ValueMeters {
@@ -161,9 +157,10 @@ impl Labels {
         }
     }
 
-    /// Returns the meter of a job at this full path.
-    pub(crate) fn job_meter(&self, path: &str) -> JobMeter {
-        JobMeter { wrong_clocks: counter!(WRONG_CLOCKS, "path" => self.label_of(path)) }
+    /// Returns what counts how often a process led the job at this full path, and did not run it, since its clock was
+    /// wrong.
+    pub(crate) fn wrong_clocks(&self, path: &str) -> Counter {
+        counter!(WRONG_CLOCKS, "path" => self.label_of(path))
     }
 
     /// Returns the meter of a kept node at this full path.
@@ -369,13 +366,6 @@ impl NodeMeter {
 impl Drop for NodeMeter {
     fn drop(&mut self) {
         self.leave();
-    }
-}
-
-impl JobMeter {
-    /// Records that this process leads, and does not run the job, since its clock is wrong.
-    pub(crate) fn refused_by_clock(&self) {
-        self.wrong_clocks.increment(1);
     }
 }
 
