@@ -7,6 +7,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::changes::Changes;
 use super::driver::Driver;
 use super::options::CacheOptions;
+use super::pure::Rules;
 use super::shared::Shared;
 use super::snapshot::Snapshot;
 use super::state::CacheState;
@@ -87,7 +88,6 @@ use crate::watch::Watch;
 #[derive(Clone)]
 #[must_use = "a cache that is dropped is not kept up to date"]
 pub struct Cache {
-    path: Arc<str>,
     shared: Arc<Shared>,
     /// Dropped before the client.
     _alive: Arc<DropGuard>,
@@ -95,7 +95,7 @@ pub struct Cache {
     _client: Client,
 }
 
-debug_by!(Cache, |it| path: it.path, state: it.state());
+debug_by!(Cache, |it| path: it.path(), state: it.state());
 
 impl Cache {
     /// Starts a cache of the node at `path`, below the client's namespace, and of what the options say. Returns
@@ -113,17 +113,18 @@ impl Cache {
         if client.is_closed() {
             return Err(crate::Error::Closed);
         }
-        let path: Arc<str> = path.into();
-        let shared = Arc::new(Shared::new(options.buffer, client.labels().cache_meters(&full_path)));
+        let root: Arc<str> = path.into();
+        let meters = client.labels().cache_meters(&full_path);
+        let shared = Arc::new(Shared::new(root.clone(), options.buffer, meters));
         let dropped = CancellationToken::new();
-        let driver = Driver::new(client.for_watches()?, path.clone(), options, shared.clone());
+        let driver = Driver::new(client.for_watches()?, Rules { root, full_path, options }, shared.clone());
         client.spawn(driver.run(dropped.clone()));
-        Ok(Self { path, shared, _alive: Arc::new(dropped.drop_guard()), _client: client.clone() })
+        Ok(Self { shared, _alive: Arc::new(dropped.drop_guard()), _client: client.clone() })
     }
 
     /// Returns the path, below the client's namespace.
     pub fn path(&self) -> &str {
-        &self.path
+        &self.shared.path
     }
 
     /// Returns what the cache holds now. Makes no request, and copies nothing, whatever the size. Empty until
@@ -161,7 +162,7 @@ impl Cache {
     /// # }
     /// ```
     pub fn changes(&self) -> Changes {
-        Changes::new(self.path.clone(), self.shared.clone())
+        Changes::new(self.shared.clone())
     }
 
     /// Waits until the cache has loaded, and returns the snapshot. Returns immediately after that, also while the cache

@@ -16,14 +16,13 @@ use crate::waker::guarded;
 /// [buffer](super::CacheOptions::buffer) holds gets another one, instead of the changes that it has missed: no change is
 /// lost silently, and no reader holds up the cache or another reader.
 pub struct Changes {
-    path: Arc<str>,
     shared: Arc<Shared>,
     receiver: Receiver<(u64, Change)>,
     /// How many changes are covered by what was returned. `None` before the first reset.
     covered: Option<u64>,
 }
 
-debug_by!(Changes, |it| path: it.path);
+debug_by!(Changes, |it| path: it.shared.path);
 
 /// What happens in a cache.
 #[derive(Clone, Debug)]
@@ -36,9 +35,9 @@ pub enum CacheEvent {
 }
 
 impl Changes {
-    pub(super) fn new(path: Arc<str>, shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
         let receiver = shared.subscribe();
-        Self { path, shared, receiver, covered: None }
+        Self { shared, receiver, covered: None }
     }
 
     /// Waits for the next event. Returns `None` when the cache has failed, or was dropped with all its handles, or the

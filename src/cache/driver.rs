@@ -1,6 +1,5 @@
 //! The task that keeps a cache up to date.
 
-use std::collections::BTreeSet;
 use std::convert::Infallible;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -14,13 +13,11 @@ use futures_util::stream::FuturesOrdered;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, interval_at, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
-use zookeeper_client::{self as zk, EventType};
+use zookeeper_client as zk;
 
-use super::options::CacheOptions;
-use super::pure::{Core, Failed, Kind, NodeEvent, Rules};
+use super::pure::{Core, Rules};
 use super::requests::{Reply, read};
 use super::shared::Shared;
-use super::snapshot::Snapshot;
 use super::state::CacheState;
 use crate::client::{Client, PAUSE, Session, TreeWatch};
 use crate::error::{Error, report};
@@ -40,22 +37,21 @@ const EVENTS_AT_ONCE: usize = 1000;
 /// Keeps a cache up to date, until it is dropped or the client is closed.
 pub(super) struct Driver {
     client: Client,
-    /// Below the client's namespace.
-    root: Arc<str>,
-    options: CacheOptions,
     core: Core,
     shared: Arc<Shared>,
     watch: Option<TreeWatch>,
-    /// The unreadable nodes as they were published last.
-    unreadable: Arc<BTreeSet<Arc<str>>>,
-    changes: u64,
-    has_loaded: bool,
 }
 
 /// Why a connection is not used any more.
 enum End {
     Disconnected,
     Failed(Error),
+}
+
+impl From<Error> for End {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
 }
 
 impl Drop for Driver {
@@ -66,10 +62,8 @@ impl Drop for Driver {
 }
 
 impl Driver {
-    pub(super) fn new(client: Client, root: Arc<str>, options: CacheOptions, shared: Arc<Shared>) -> Self {
-        let core = Core::new(Rules { root: root.clone(), options: options.clone() });
-        let unreadable = Arc::default();
-        Self { client, root, options, core, shared, watch: None, unreadable, changes: 0, has_loaded: false }
+    pub(super) fn new(client: Client, rules: Rules, shared: Arc<Shared>) -> Self {
+        Self { client, core: Core::new(rules), shared, watch: None }
     }
 
     /// Runs until `dropped` is cancelled, the client is closed, or the cache cannot go on.
@@ -84,7 +78,7 @@ impl Driver {
         match error {
             Some(error) => {
                 if error != Error::Closed {
-                    tracing::warn!(path = %self.root, error = %report(&error), "a cache has ended");
+                    tracing::warn!(path = %self.core.rules().root, error = %report(&error), "a cache has ended");
                 }
                 self.shared.set_state(CacheState::Failed(error));
             }
@@ -113,7 +107,7 @@ impl Driver {
     }
 
     fn become_stale(&self) {
-        if self.has_loaded && !matches!(self.shared.state(), CacheState::Stale { .. }) {
+        if self.shared.has_loaded() && !matches!(self.shared.state(), CacheState::Stale { .. }) {
             self.shared.set_state(CacheState::Stale { since: Instant::now() });
         }
     }
@@ -122,7 +116,7 @@ impl Driver {
     async fn follow_on(&mut self, session: &Arc<Session>, number: u64) -> Result<Infallible, End> {
         self.set_watch(session).await?;
         // All caches of all clients lose their connections at once when a server restarts.
-        let most = (self.core.nodes().len() as u64 / NODES_PER_MS).min(MOST_DELAY_MS);
+        let most = (self.core.held().len() as u64 / NODES_PER_MS).min(MOST_DELAY_MS);
         let reads_from = Instant::now() + Duration::from_millis(fastrand::u64(0..=most));
         self.core.resume();
         self.read_on(session, number, reads_from).await
@@ -131,7 +125,7 @@ impl Driver {
     /// Sets the watch.
     async fn set_watch(&mut self, session: &Arc<Session>) -> Result<(), End> {
         let (sender, watch) = oneshot::channel();
-        let path = self.client.in_namespace(&self.root);
+        let path = self.core.rules().full_path.clone();
         let setting = session.clone();
         // In a task of its own, since it must not be given up half-way.
         self.client.spawn(async move {
@@ -143,22 +137,22 @@ impl Driver {
                 self.watch = Some(watch);
                 Ok(())
             }
-            Err(zk::Error::Unimplemented) => {
-                Err(End::Failed(Error::WatchUnsupported { path: self.client.in_namespace(&self.root) }))
-            }
+            Err(zk::Error::Unimplemented) => Err(Error::WatchUnsupported { path: self.full_path() }.into()),
             Err(error) => Err(self.ended_by(error)),
         }
     }
 
     fn ended_by(&self, source: zk::Error) -> End {
         match Failure::of(&source) {
-            Failure::Refused => End::Failed(Error::ZooKeeper {
-                operation: "cache",
-                path: self.client.in_namespace(&self.root),
-                source,
-            }),
+            Failure::Refused => {
+                End::Failed(Error::ZooKeeper { operation: "cache", path: self.full_path(), source })
+            }
             _ => End::Disconnected,
         }
+    }
+
+    fn full_path(&self) -> String {
+        self.core.rules().full_path.to_string()
     }
 
     /// Reads from that time on, and takes events.
@@ -179,8 +173,8 @@ impl Driver {
                 if ops.is_empty() {
                     break;
                 }
-                let (client, session, decompresses) =
-                    (self.client.clone(), session.clone(), self.options.decompresses);
+                let decompresses = self.core.rules().options.decompresses;
+                let (client, session) = (self.client.clone(), session.clone());
                 requests.push_back(Box::pin(async move {
                     // Those of one cache are granted and sent in their order.
                     let _turn = session.turn().await;
@@ -237,60 +231,32 @@ impl Driver {
             }
             for reply in replies {
                 match reply {
-                    Reply::Read(found) => self.core.apply(found).map_err(|failed| self.failed(failed))?,
-                    Reply::Refused(ops, _) if ops.len() > 1 => self.core.refused(&ops),
-                    Reply::Refused(_, error) => return Err(self.ended_by(error)),
-                    Reply::Lost => return Err(End::Disconnected),
+                    Ok(found) => self.core.apply(found)?,
+                    Err((ops, error)) if ops.len() > 1 && Failure::of(&error) == Failure::Refused => {
+                        self.core.refused(&ops);
+                    }
+                    Err((_, error)) => return Err(self.ended_by(error)),
                 }
             }
             reads |= is_time;
         }
     }
 
-    fn take(&mut self, event: &zk::WatchedEvent) -> Result<(), End> {
-        let kind = match event.event_type {
-            EventType::NodeCreated => Kind::Created,
-            EventType::NodeDeleted => Kind::Deleted,
-            EventType::NodeDataChanged => Kind::DataChanged,
-            EventType::NodeChildrenChanged | EventType::Session => return Ok(()),
-        };
+    fn take(&mut self, event: &zk::WatchedEvent) -> Result<(), Error> {
         let Some(path) = self.client.path_in_namespace(&event.path) else { return Ok(()) };
         let zxid = (event.zxid > 0).then_some(event.zxid);
-        self.core.event(NodeEvent { kind, path, zxid }).map_err(|failed| self.failed(failed))
-    }
-
-    fn failed(&self, failed: Failed) -> End {
-        let path = self.client.in_namespace(&self.root);
-        let CacheOptions { max_nodes, max_bytes, .. } = self.options;
-        End::Failed(match failed {
-            Failed::TooManyNodes | Failed::TooManyBytes => {
-                Error::CacheTooLarge { path, max_nodes, max_bytes }
-            }
-            Failed::FilterPanicked => Error::CacheFilterPanicked { path },
-        })
+        self.core.event(event.event_type, path, zxid)
     }
 
     /// Shows what has changed. The first load is shown as a whole.
     fn publish(&mut self) {
-        let is_loaded = self.core.has_loaded();
-        if !self.has_loaded && !is_loaded {
+        let changes = self.core.take_changes();
+        let (had_loaded, is_loaded) = (self.shared.has_loaded(), self.core.has_loaded());
+        if had_loaded && !changes.is_empty() {
+            self.shared.publish(self.core.held().clone(), changes);
+        } else if !had_loaded && is_loaded {
             // Those who follow the changes begin with the snapshot.
-            self.changes += self.core.take_changes().len() as u64;
-            return;
-        }
-        let mut changes = self.core.take_changes();
-        let is_first = !std::mem::replace(&mut self.has_loaded, true);
-        if !changes.is_empty() || is_first {
-            self.changes += changes.len() as u64;
-            if is_first {
-                changes.clear();
-            }
-            if *self.unreadable != *self.core.unreadable() {
-                self.unreadable = Arc::new(self.core.unreadable().clone());
-            }
-            let (nodes, bytes) = (self.core.nodes().clone(), self.core.bytes());
-            let snapshot = Snapshot::new(nodes, self.unreadable.clone(), bytes, self.changes);
-            self.shared.publish(snapshot, changes);
+            self.shared.publish(self.core.held().clone(), Vec::new());
         }
         if is_loaded && !self.shared.state().is_current() {
             self.shared.set_state(CacheState::Current);

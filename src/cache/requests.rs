@@ -6,17 +6,9 @@ use zookeeper_client::{self as zk, MultiReadResult};
 
 use super::pure::{Found, Op};
 use crate::client::{Client, Read, Session, decompressed};
-use crate::failure::Failure;
 
-/// The outcome of a request.
-#[derive(Debug)]
-pub(super) enum Reply {
-    Read(Vec<(Op, Found)>),
-    /// The connection is to blame, or has ended.
-    Lost,
-    /// The server refuses to do that.
-    Refused(Vec<Op>, zk::Error),
-}
+/// What the reads of a request have found, or why it has failed.
+pub(super) type Reply = Result<Vec<(Op, Found)>, (Vec<Op>, zk::Error)>;
 
 /// Makes reads, in one request. Paths are below the client's namespace.
 pub(super) async fn read(client: Client, session: Arc<Session>, ops: Vec<Op>, decompresses: bool) -> Reply {
@@ -26,10 +18,9 @@ pub(super) async fn read(client: Client, session: Arc<Session>, ops: Vec<Op>, de
                 Found::Node(data, stat) if decompresses => Found::Node(data.map(decompress), stat),
                 found => found,
             });
-            Reply::Read(ops.into_iter().zip(found).collect())
+            Ok(ops.into_iter().zip(found).collect())
         }
-        Err(error) if Failure::of(&error) == Failure::Refused => Reply::Refused(ops, error),
-        Err(_) => Reply::Lost,
+        Err(error) => Err((ops, error)),
     }
 }
 

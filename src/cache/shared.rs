@@ -16,6 +16,8 @@ use crate::watch::{Watch, Watched};
 /// What the handles of a cache share with its driver, which writes it.
 #[derive(Debug)]
 pub(super) struct Shared {
+    /// Below the client's namespace.
+    pub(super) path: Arc<str>,
     snapshot: RwLock<Arc<Snapshot>>,
     /// `None` after the end.
     changes: Mutex<Option<broadcast::Sender<(u64, Change)>>>,
@@ -36,9 +38,10 @@ pub(super) struct News {
 }
 
 impl Shared {
-    pub(super) fn new(buffer: usize, meters: CacheMeters) -> Self {
+    pub(super) fn new(path: Arc<str>, buffer: usize, meters: CacheMeters) -> Self {
         let watched = Watched::new(CacheState::Loading);
         Self {
+            path,
             snapshot: RwLock::default(),
             changes: Mutex::new(Some(broadcast::Sender::new(buffer))),
             state: watched.watch(),

@@ -12,17 +12,44 @@ use super::tree::Tree;
 /// Paths are given and returned below the client's namespace.
 #[derive(Clone, Default)]
 pub struct Snapshot {
-    nodes: Tree,
-    unreadable: Arc<BTreeSet<Arc<str>>>,
+    pub(super) nodes: Tree,
+    pub(super) unreadable: Arc<BTreeSet<Arc<str>>>,
     bytes: usize,
+    /// How many changes there were before it.
     changes: u64,
 }
 
 debug_by!(Snapshot, |it| nodes: it.len(), bytes: it.bytes, unreadable: it.unreadable.len());
 
 impl Snapshot {
-    pub(super) fn new(nodes: Tree, unreadable: Arc<BTreeSet<Arc<str>>>, bytes: usize, changes: u64) -> Self {
-        Self { nodes, unreadable, bytes, changes }
+    /// Puts a node at its path. Returns the one that was there.
+    pub(super) fn insert(&mut self, node: &Arc<CachedNode>) -> Option<Arc<CachedNode>> {
+        self.mark_unreadable(node, !node.is_readable());
+        let before = self.nodes.insert(node.clone());
+        self.bytes += node.bytes();
+        self.bytes -= before.as_ref().map_or(0, |before| before.bytes());
+        self.changes += 1;
+        before
+    }
+
+    /// Removes a node that is there.
+    pub(super) fn remove(&mut self, node: &Arc<CachedNode>) {
+        self.mark_unreadable(node, false);
+        self.nodes.remove(node.path());
+        self.bytes -= node.bytes();
+        self.changes += 1;
+    }
+
+    fn mark_unreadable(&mut self, node: &CachedNode, is_unreadable: bool) {
+        // Otherwise it would be copied for nothing.
+        if self.unreadable.contains(node.path()) == is_unreadable {
+            return;
+        }
+        let unreadable = Arc::make_mut(&mut self.unreadable);
+        match is_unreadable {
+            true => unreadable.insert(node.shared_path().clone()),
+            false => unreadable.remove(node.path()),
+        };
     }
 
     /// Returns the node at this path.
@@ -70,7 +97,6 @@ impl Snapshot {
         self.unreadable.iter().map(|path| &**path)
     }
 
-    /// How many changes there were before it.
     pub(super) fn changes(&self) -> u64 {
         self.changes
     }

@@ -107,19 +107,16 @@ impl Tree {
 }
 
 impl Page {
-    /// The first node.
-    fn first(&self) -> Option<&CachedNode> {
+    /// That of the first node.
+    fn first_key(&self) -> Key<'_> {
         let mut page = self;
         loop {
             match page {
-                Self::Leaf(nodes) => return nodes.first().map(|node| &**node),
-                Self::Inner(pages) => page = pages.first()?,
+                Self::Leaf(nodes) => return nodes.first().map(|node| node.key()).unwrap_or_default(),
+                // It is not empty.
+                Self::Inner(pages) => page = &pages[0],
             }
         }
-    }
-
-    fn first_key(&self) -> Key<'_> {
-        self.first().map(CachedNode::key).unwrap_or_default()
     }
 
     fn len(&self) -> usize {

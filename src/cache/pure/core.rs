@@ -4,14 +4,17 @@ use std::collections::hash_map::Entry;
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
-use zookeeper_client as zk;
+use zookeeper_client::{self as zk, EventType};
 
 use super::super::change::Change;
 use super::super::node::CachedNode;
-use super::super::tree::{Tree, split};
-use super::event::{Failed, Found, Kind, NodeEvent, Op, Rules};
+use super::super::options::CacheOptions;
+use super::super::snapshot::Snapshot;
+use super::super::tree::split;
+use super::event::{Found, Op, Rules};
 use super::sizes::{Seen, Size, Sizes};
 use super::want::{Listed, Reading, Want, What};
+use crate::error::{Error, Result};
 
 /// The content of a cache, and what is still to be read.
 ///
@@ -20,11 +23,9 @@ use super::want::{Listed, Reading, Want, What};
 /// replies in the order of the requests, and [`event`](Self::event) the events.
 pub(in crate::cache) struct Core {
     rules: Rules,
-    nodes: Tree,
-    bytes: usize,
+    held: Snapshot,
     /// The nodes whose children are all known, or wanted, or told of by events since.
     listed: HashMap<Arc<str>, Listed>,
-    unreadable: BTreeSet<Arc<str>>,
     /// Whether the servers are known to be such that tell nothing of a node that may not be read.
     hides_stats: bool,
     wants: HashMap<Arc<str>, Want>,
@@ -52,10 +53,8 @@ impl Core {
     pub(in crate::cache) fn new(rules: Rules) -> Self {
         Self {
             rules,
-            nodes: Tree::default(),
-            bytes: 0,
+            held: Snapshot::default(),
             listed: HashMap::new(),
-            unreadable: BTreeSet::new(),
             hides_stats: false,
             wants: HashMap::new(),
             queue: VecDeque::new(),
@@ -67,16 +66,13 @@ impl Core {
         }
     }
 
-    pub(in crate::cache) fn nodes(&self) -> &Tree {
-        &self.nodes
+    pub(in crate::cache) fn rules(&self) -> &Rules {
+        &self.rules
     }
 
-    pub(in crate::cache) fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    pub(in crate::cache) fn unreadable(&self) -> &BTreeSet<Arc<str>> {
-        &self.unreadable
+    /// Returns what is known. It counts all changes, also those that were not taken yet.
+    pub(in crate::cache) fn held(&self) -> &Snapshot {
+        &self.held
     }
 
     /// Returns the changes since the last call, in order.
@@ -106,7 +102,7 @@ impl Core {
 
     /// Forgets the wants of nodes that are not known, and may be gone by now: their parents are listed again.
     fn forget_unknown(&mut self) {
-        let (nodes, listed, rules) = (&self.nodes, &mut self.listed, &self.rules);
+        let (nodes, listed, rules) = (&self.held.nodes, &mut self.listed, &self.rules);
         self.wants.retain(|path, _| {
             let parent = rules.parent(path).and_then(|parent| nodes.get(parent));
             let is_found_again =
@@ -148,8 +144,8 @@ impl Core {
 
     /// Wants the nodes once more that the client may not read: the servers tell nothing of their changes.
     pub(in crate::cache) fn look_at_unreadable(&mut self) {
-        for path in self.unreadable.clone() {
-            self.want(&path, |want| want.checks_children = true);
+        for path in self.held.unreadable.clone().iter() {
+            self.want(path, |want| want.checks_children = true);
         }
     }
 
@@ -165,7 +161,7 @@ impl Core {
         }
         loop {
             let Some(path) = self.queue.front().cloned().or_else(|| self.sweep_on()) else { return ops };
-            let known = self.nodes.get(&path);
+            let known = self.held.nodes.get(&path);
             let may_be_another = self.may_be_another(&path);
             let Some(want) =
                 self.wants.get_mut(&path).filter(|want| want.is_queued && want.under_way.is_none())
@@ -224,7 +220,7 @@ impl Core {
     /// Wants one more of the nodes that were known before the load. Returns false if there is none.
     fn sweep_one(&mut self) -> bool {
         let Sweep::Behind(last) = &self.sweep else { return false };
-        let Some(next) = self.nodes.after(last).next() else {
+        let Some(next) = self.held.nodes.after(last).next() else {
             self.sweep = Sweep::Done;
             return false;
         };
@@ -238,7 +234,7 @@ impl Core {
     fn has_swept(&self) -> bool {
         match &self.sweep {
             Sweep::Idle => false,
-            Sweep::Behind(last) => self.nodes.after(last).next().is_none(),
+            Sweep::Behind(last) => self.held.nodes.after(last).next().is_none(),
             Sweep::Done => true,
         }
     }
@@ -343,72 +339,74 @@ impl Core {
         }
     }
 
-    /// Takes an event.
+    /// Takes an event of the persistent watch, with the number of its transaction, if the server tells it.
     ///
     /// # Errors
     /// The cache cannot go on.
-    pub(in crate::cache) fn event(&mut self, event: NodeEvent<'_>) -> Result<(), Failed> {
-        self.take(event)?;
+    pub(in crate::cache) fn event(&mut self, kind: EventType, path: &str, zxid: Option<i64>) -> Result<()> {
+        self.take(kind, path, zxid)?;
         self.ensure_room()
     }
 
-    fn take(&mut self, event: NodeEvent<'_>) -> Result<(), Failed> {
-        if !self.rules.is_in_depth(event.path) {
+    fn take(&mut self, kind: EventType, path: &str, zxid: Option<i64>) -> Result<()> {
+        if !self.rules.is_in_depth(path) {
             return Ok(());
         }
-        let known = self.nodes.get(event.path).cloned();
+        let known = self.held.nodes.get(path).cloned();
+        let deleted_by = zxid;
         // Not before it is read: the numbers of the servers may have begun anew.
-        let zxid = event.zxid.filter(|_| !self.may_be_another(event.path));
-        match event.kind {
-            Kind::Created => {
+        let zxid = zxid.filter(|_| !self.may_be_another(path));
+        match kind {
+            EventType::NodeCreated => {
                 if known.is_some_and(|node| zxid.is_some_and(|zxid| node.created_by() >= zxid)) {
                     return Ok(());
                 }
-                if self.is_followed(event.path)? {
-                    self.want(&event.path.into(), |want| want.checks_children = true);
+                if self.is_followed(path)? {
+                    self.want(&path.into(), |want| want.checks_children = true);
                 } else if let Some(parent) =
-                    self.rules.parent(event.path).and_then(|parent| self.wants.get_mut(parent))
+                    self.rules.parent(path).and_then(|parent| self.wants.get_mut(parent))
                 {
                     // The parent is about to be read, perhaps as it was before.
                     parent.has_children = true;
                     parent.may_be_readable();
                 } else {
-                    self.want_unknown(event.path)?;
+                    self.want_unknown(path)?;
                 }
             }
-            Kind::DataChanged => {
+            EventType::NodeDataChanged => {
                 let is_covered =
                     known.as_ref().is_some_and(|node| zxid.is_some_and(|zxid| node.modified_by() >= zxid));
-                let is_wanted = self.wants.get(event.path).is_some_and(Want::concerns_node);
+                let is_wanted = self.wants.get(path).is_some_and(Want::concerns_node);
                 if !is_covered && (known.is_some() || is_wanted) {
-                    self.want(&event.path.into(), |_| {});
+                    self.want(&path.into(), |_| {});
                 } else if known.is_none() {
-                    self.want_unknown(event.path)?;
+                    self.want_unknown(path)?;
                 }
             }
-            Kind::Deleted => {
-                if let Some(want) = self.wants.get_mut(event.path) {
-                    want.overtake_by_deletion(known.as_ref().map(|node| node.created_by()), event.zxid);
+            EventType::NodeDeleted => {
+                if let Some(want) = self.wants.get_mut(path) {
+                    want.overtake_by_deletion(known.as_ref().map(|node| node.created_by()), deleted_by);
                     want.node = want.under_way.is_some() && want.node;
                     want.children = None;
                     // What comes there is new, and told.
-                    self.is_loaded(event.path);
-                    self.settle(&event.path.into());
+                    self.is_loaded(path);
+                    self.settle(&path.into());
                 }
                 if known.is_some() {
-                    self.remove(event.path);
+                    self.remove(path);
                 }
             }
+            EventType::NodeChildrenChanged | EventType::Session => {}
         }
         Ok(())
     }
 
     /// The servers have told of a node that is not known, as nothing is told of a node that the client may not read: it,
     /// or a node above it, may be read since. Wants the first of those that are not known.
-    fn want_unknown(&mut self, path: &str) -> Result<(), Failed> {
+    fn want_unknown(&mut self, path: &str) -> Result<()> {
         let mut unknown = path;
         while let Some(parent) = self.rules.parent(unknown)
-            && self.nodes.get(parent).is_none()
+            && self.held.nodes.get(parent).is_none()
         {
             unknown = parent;
         }
@@ -416,7 +414,7 @@ impl Core {
             want.may_be_readable();
             return Ok(());
         }
-        if self.nodes.get(unknown).is_some() || !self.is_followed(unknown)? {
+        if self.held.nodes.get(unknown).is_some() || !self.is_followed(unknown)? {
             return Ok(());
         }
         self.want(&unknown.into(), |want| want.checks_children = true);
@@ -424,9 +422,9 @@ impl Core {
     }
 
     /// Whether a node is to be held, given that it is there: its parent is held, and descended into.
-    fn is_followed(&self, path: &str) -> Result<bool, Failed> {
+    fn is_followed(&self, path: &str) -> Result<bool> {
         let has_parent = match self.rules.parent(path) {
-            Some(parent) => self.nodes.get(parent).is_some() && self.rules.descends(parent)?,
+            Some(parent) => self.held.nodes.get(parent).is_some() && self.rules.descends(parent)?,
             None => true,
         };
         Ok(has_parent && self.rules.accepts(path)?)
@@ -436,12 +434,12 @@ impl Core {
     ///
     /// # Errors
     /// The cache cannot go on.
-    pub(in crate::cache) fn apply(&mut self, replies: Vec<(Op, Found)>) -> Result<(), Failed> {
+    pub(in crate::cache) fn apply(&mut self, replies: Vec<(Op, Found)>) -> Result<()> {
         let mut seen = Seen::default();
         for (op, found) in replies {
             match (op, found) {
                 (Op::Data(path), Found::Node(data, stat)) => {
-                    let before = self.nodes.get(&path).map(|node| node.data_length());
+                    let before = self.held.nodes.get(&path).map(|node| node.data_length());
                     seen.add(stat.data_length.try_into().unwrap_or_default(), before);
                     self.node_read(&path, data, &stat, true)?;
                 }
@@ -450,7 +448,8 @@ impl Core {
                     let is_readable = match self.rules.options.with_data {
                         true => !self.wants.get(&path).is_some_and(|want| want.is_forbidden),
                         false => {
-                            self.hides_stats || self.nodes.get(&path).is_none_or(|node| node.is_readable())
+                            self.hides_stats
+                                || self.held.nodes.get(&path).is_none_or(|node| node.is_readable())
                         }
                     };
                     self.node_read(&path, None, &stat, is_readable)?;
@@ -465,7 +464,7 @@ impl Core {
                 // It has gone since, or may not be read any more: the node itself tells.
                 (Op::Children(path), _) => {
                     let _ = self.finish_reading_children(&path);
-                    if self.nodes.get(&path).is_some() {
+                    if self.held.nodes.get(&path).is_some() {
                         self.want(&path, |want| want.checks_children = true);
                     }
                     self.settle(&path);
@@ -506,13 +505,13 @@ impl Core {
         data: Option<Vec<u8>>,
         stat: &zk::Stat,
         is_readable: bool,
-    ) -> Result<(), Failed> {
+    ) -> Result<()> {
         let Some(reading) = self.finish_reading(path) else { return Ok(()) };
         if reading.deleted >= Some(stat.czxid) || !self.is_followed(path)? {
             self.settle(path);
             return Ok(());
         }
-        let known = self.nodes.get(path).cloned();
+        let known = self.held.nodes.get(path).cloned();
         let is_new = known.as_ref().is_none_or(|node| !node.is_unknown() && node.created_by() != stat.czxid);
         let is_readable_now = is_readable && known.as_ref().is_some_and(|node| !node.is_readable());
         let may_be_new = is_new || known.as_ref().is_some_and(|node| node.is_unknown());
@@ -545,7 +544,7 @@ impl Core {
     }
 
     /// A node is there of which the server tells nothing else.
-    fn node_hidden(&mut self, path: &Arc<str>) -> Result<(), Failed> {
+    fn node_hidden(&mut self, path: &Arc<str>) -> Result<()> {
         self.hides_stats = true;
         let Some(reading) = self.finish_reading(path) else { return Ok(()) };
         if let Some(want) = self.wants.get_mut(path) {
@@ -554,7 +553,7 @@ impl Core {
         }
         // If it was deleted since, it is read once more, and may be gone.
         if reading.deletion.is_none() && self.is_followed(path)? {
-            let known = self.nodes.get(path);
+            let known = self.held.nodes.get(path);
             if known.is_none() && self.comes_too_early(path) {
                 self.postpone(path, reading);
                 return Ok(());
@@ -584,7 +583,7 @@ impl Core {
             }
         } else if !has_children {
             self.listed.remove(path);
-            let gone: Vec<_> = self.nodes.children(path).cloned().collect();
+            let gone: Vec<_> = self.held.nodes.children(path).cloned().collect();
             gone.iter().for_each(|node| self.remove(node.path()));
         } else if self.listed.get(path) != Some(&state)
             && let Some(want) = self.wants.get_mut(path)
@@ -593,9 +592,9 @@ impl Core {
         }
     }
 
-    fn children_read(&mut self, path: &Arc<str>, names: Vec<String>) -> Result<(), Failed> {
+    fn children_read(&mut self, path: &Arc<str>, names: Vec<String>) -> Result<()> {
         let reading = self.finish_reading_children(path);
-        let (Some(What::Children(state)), true) = (reading, self.nodes.get(path).is_some()) else {
+        let (Some(What::Children(state)), true) = (reading, self.held.nodes.get(path).is_some()) else {
             self.settle(path);
             return Ok(());
         };
@@ -608,10 +607,10 @@ impl Core {
             }
         }
         let gone: Vec<_> =
-            self.nodes.children(path).filter(|node| !here.contains(node.path())).cloned().collect();
+            self.held.nodes.children(path).filter(|node| !here.contains(node.path())).cloned().collect();
         gone.iter().for_each(|node| self.remove(node.path()));
         for child in &here {
-            if self.nodes.get(child).is_some() {
+            if self.held.nodes.get(child).is_some() {
                 continue;
             }
             // An event may have told of it already.
@@ -631,7 +630,7 @@ impl Core {
 
     /// Shows whether a node that is known may be read.
     fn show_readable(&mut self, path: &str, is_readable: bool) {
-        let known = self.nodes.get(path).filter(|node| node.is_readable() != is_readable);
+        let known = self.held.nodes.get(path).filter(|node| node.is_readable() != is_readable);
         if let Some(node) = known.map(|node| node.with_readable(is_readable)) {
             self.put(node);
         }
@@ -642,14 +641,8 @@ impl Core {
     }
 
     fn put(&mut self, node: CachedNode) {
-        match node.is_readable() {
-            true => self.unreadable.remove(node.path()),
-            false => self.unreadable.insert(node.shared_path().clone()),
-        };
-        self.bytes += node.bytes();
         let new = Arc::new(node);
-        let old = self.nodes.insert(new.clone());
-        self.bytes -= old.as_ref().map_or(0, |old| old.bytes());
+        let old = self.held.insert(&new);
         self.changes.push(match old {
             Some(old) => Change::Changed { old, new },
             None => Change::Created(new),
@@ -661,36 +654,36 @@ impl Core {
     ///
     /// # Errors
     /// There are too many nodes or bytes, or will be when those that are there are read.
-    fn ensure_room(&self) -> Result<(), Failed> {
+    fn ensure_room(&self) -> Result<()> {
         let is_of_one_time = self.wants.is_empty() && self.has_swept();
         let most = |limit: usize| limit.saturating_mul(if is_of_one_time { 1 } else { 2 });
-        let most_nodes = most(self.rules.options.max_nodes);
+        let CacheOptions { max_nodes, max_bytes, .. } = self.rules.options;
+        let most_nodes = most(max_nodes);
         // What is under way may have gone since, and is little.
-        let is_unknown =
-            |(path, want): &(&Arc<str>, &Want)| want.under_way.is_none() && self.nodes.get(path).is_none();
+        let is_unknown = |(path, want): &(&Arc<str>, &Want)| {
+            want.under_way.is_none() && self.held.nodes.get(path).is_none()
+        };
         let unknown = || self.wants.iter().filter(is_unknown).count();
-        if self.nodes.len() > most_nodes || self.wants.len() > most_nodes && unknown() > most_nodes {
-            Err(Failed::TooManyNodes)
-        } else if self.bytes > most(self.rules.options.max_bytes) {
-            Err(Failed::TooManyBytes)
-        } else {
-            Ok(())
+        if self.held.nodes.len() <= most_nodes
+            && (self.wants.len() <= most_nodes || unknown() <= most_nodes)
+            && self.held.bytes() <= most(max_bytes)
+        {
+            return Ok(());
         }
+        Err(Error::CacheTooLarge { path: self.rules.full_path.to_string(), max_nodes, max_bytes })
     }
 
     /// Removes a node and everything below it, from the bottom up.
     fn remove(&mut self, path: &str) {
-        let mut stack = Vec::from_iter(self.nodes.get(path).cloned());
+        let mut stack = Vec::from_iter(self.held.nodes.get(path).cloned());
         let mut gone = Vec::new();
         while let Some(node) = stack.pop() {
-            stack.extend(self.nodes.children(node.path()).cloned());
+            stack.extend(self.held.nodes.children(node.path()).cloned());
             gone.push(node);
         }
         for node in gone.into_iter().rev() {
-            self.nodes.remove(node.path());
+            self.held.remove(&node);
             self.listed.remove(node.path());
-            self.unreadable.remove(node.path());
-            self.bytes -= node.bytes();
             self.changes.push(Change::Deleted(node));
         }
     }

@@ -7,22 +7,7 @@ use zookeeper_client as zk;
 
 use super::super::options::{CacheOptions, Filter};
 use super::super::tree::split;
-
-/// An event of the persistent watch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cache) struct NodeEvent<'a> {
-    pub(in crate::cache) kind: Kind,
-    pub(in crate::cache) path: &'a str,
-    /// The number of the transaction, if the server tells it.
-    pub(in crate::cache) zxid: Option<i64>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cache) enum Kind {
-    Created,
-    Deleted,
-    DataChanged,
-}
+use crate::error::{Error, Result};
 
 /// A read to be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,17 +38,12 @@ pub(in crate::cache) enum Found {
     Forbidden,
 }
 
-/// Why a cache cannot go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::cache) enum Failed {
-    TooManyNodes,
-    TooManyBytes,
-    FilterPanicked,
-}
-
 /// What a cache is to hold.
 pub(in crate::cache) struct Rules {
+    /// Below the client's namespace, as all paths are.
     pub(in crate::cache) root: Arc<str>,
+    /// The same with the namespace, for errors.
+    pub(in crate::cache) full_path: Arc<str>,
     pub(in crate::cache) options: CacheOptions,
 }
 
@@ -87,17 +67,23 @@ impl Rules {
     ///
     /// # Errors
     /// The filter has panicked.
-    pub(super) fn accepts(&self, path: &str) -> Result<bool, Failed> {
-        Ok(self.is_in_depth(path) && (path == &*self.root || ask(self.options.filter.as_ref(), path)?))
+    pub(super) fn accepts(&self, path: &str) -> Result<bool> {
+        Ok(self.is_in_depth(path) && (path == &*self.root || self.ask(self.options.filter.as_ref(), path)?))
     }
 
     /// Whether the children of a node that is held are held.
     ///
     /// # Errors
     /// The filter has panicked.
-    pub(super) fn descends(&self, path: &str) -> Result<bool, Failed> {
+    pub(super) fn descends(&self, path: &str) -> Result<bool> {
         Ok(self.depth_of(path).is_some_and(|depth| depth < self.options.depth)
-            && ask(self.options.descend.as_ref(), path)?)
+            && self.ask(self.options.descend.as_ref(), path)?)
+    }
+
+    fn ask(&self, filter: Option<&Filter>, path: &str) -> Result<bool> {
+        let Some(filter) = filter else { return Ok(true) };
+        catch_unwind(AssertUnwindSafe(|| filter(path)))
+            .map_err(|_panic| Error::CacheFilterPanicked { path: self.full_path.to_string() })
     }
 
     /// The parent, unless this is the root.
@@ -111,9 +97,4 @@ impl Rules {
             parent => format!("{parent}/{name}").into(),
         }
     }
-}
-
-fn ask(filter: Option<&Filter>, path: &str) -> Result<bool, Failed> {
-    let Some(filter) = filter else { return Ok(true) };
-    catch_unwind(AssertUnwindSafe(|| filter(path))).map_err(|_panic| Failed::FilterPanicked)
 }

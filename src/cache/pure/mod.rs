@@ -24,4 +24,4 @@ mod tests;
 mod want;
 
 pub(super) use self::core::Core;
-pub(super) use self::event::{Failed, Found, Kind, NodeEvent, Op, Rules};
+pub(super) use self::event::{Found, Op, Rules};

@@ -48,13 +48,13 @@ fn the_children_of_a_node_that_changes_all_the_time_are_found() {
     world.write("/r", 1);
     world.write("/r/a", 1);
     world.step(&Step::Connect);
-    let has_child = |core: &Core| core.nodes().get("/r/a").is_some();
+    let has_child = |core: &Core| core.held().get("/r/a").is_some();
     world.write_until("/r", |core| core.has_loaded() && has_child(core));
     // Also of one that is created, with a child in the same transaction, when the cache is current.
     world.write("/r/b", 1);
     world.write("/r/b/x", 1);
     world.take(100, 0);
-    world.write_until("/r/b", |core| core.nodes().get("/r/b/x").is_some());
+    world.write_until("/r/b", |core| core.held().get("/r/b/x").is_some());
 }
 
 /// That a list comes before the next read of the node makes no list for each of its changes.
@@ -90,7 +90,7 @@ fn a_hidden_node_whose_children_come_and_go_does_not_keep_a_cache_from_loading()
         world.write("/r/a/c", 0);
     };
     world.do_until(come_and_go, |core| core.has_loaded());
-    assert!(world.core.nodes().get("/r/a").is_some());
+    assert!(world.core.held().get("/r/a").is_some());
 }
 
 /// Whenever it is read, it is not there.
@@ -153,7 +153,7 @@ fn what_has_come_during_a_load_is_there_when_it_is_loaded() {
         world.take(1, 0);
         world.replay();
     }
-    assert!(world.core.nodes().get("/r/a/d").is_some());
+    assert!(world.core.held().get("/r/a/d").is_some());
 }
 
 /// Its parent is another one by the time that the watch is set, and it comes after that.
@@ -165,7 +165,7 @@ fn a_hidden_node_that_is_readable_now_comes_below_its_parent() {
     }
     world.nodes.get_mut("/r/a/c").unwrap().is_forbidden = true;
     world.settle();
-    assert!(world.core.nodes().get("/r/a/c").unwrap().is_unknown());
+    assert!(world.core.held().get("/r/a/c").unwrap().is_unknown());
     world.step(&Step::Cut);
     for (path, what) in [("/r/a/c", 0), ("/r/a", 0), ("/r/a", 1)] {
         world.write(path, what);

@@ -82,7 +82,7 @@ fn a_node_that_becomes_readable_is_told_as_changed() {
         }
         world.nodes.get_mut("/r/a").unwrap().is_forbidden = true;
         world.settle();
-        let node = world.core.nodes().get("/r/a").unwrap();
+        let node = world.core.held().get("/r/a").unwrap();
         assert_eq!((node.is_readable(), node.is_unknown()), (false, hides_stats));
         world.nodes.get_mut("/r/a").unwrap().is_forbidden = false;
         world.write("/r/a", 1);
@@ -163,9 +163,11 @@ fn an_event_that_was_read_already_costs_no_read() {
     let mut world = World::new(9, true, true);
     world.step(&Step::Connect);
     loaded(&mut world);
-    let node = world.core.nodes().get("/r/a").unwrap().clone();
-    for (kind, zxid) in [(Kind::Created, node.created_by()), (Kind::DataChanged, node.modified_by())] {
-        world.core.event(NodeEvent { kind, path: "/r/a", zxid: Some(zxid) }).unwrap();
+    let node = world.core.held().get("/r/a").unwrap().clone();
+    for (kind, zxid) in
+        [(EventType::NodeCreated, node.created_by()), (EventType::NodeDataChanged, node.modified_by())]
+    {
+        world.core.event(kind, "/r/a", Some(zxid)).unwrap();
         assert!(world.core.next().is_empty());
     }
 }
@@ -182,15 +184,19 @@ fn there_is_an_end_to_what_is_held() {
         loop {
             let ops = world.core.next();
             if ops.is_empty() {
-                return Ok(world.core.nodes().len());
+                return Ok(world.core.held().len());
             }
             let reply = ops.iter().map(|op| (op.clone(), world.find(op))).collect();
             world.core.apply(reply)?;
         }
     };
     assert_eq!(most(4, 100), Ok(4));
-    assert_eq!(most(3, 100), Err(Failed::TooManyNodes));
-    assert_eq!(most(4, 30), Err(Failed::TooManyBytes));
+    assert_eq!(most(3, 100), Err(too_large(3, 100)));
+    assert_eq!(most(4, 30), Err(too_large(4, 30)));
+}
+
+fn too_large(max_nodes: usize, max_bytes: usize) -> Error {
+    Error::CacheTooLarge { path: "/r".into(), max_nodes, max_bytes }
 }
 
 /// A world with a cache that has as much as it may have.
@@ -263,10 +269,10 @@ fn while_something_is_to_be_read_there_is_an_end_to_what_is_held() {
     let mut world = full(["/r", "/r/a"].map(|path| (path.to_owned(), 0)));
     let mut create = |at: i64| {
         let path = format!("/r/{at}");
-        world.core.event(NodeEvent { kind: Kind::Created, path: &path, zxid: Some(100 + at) })
+        world.core.event(EventType::NodeCreated, &path, Some(100 + at))
     };
     assert!((0..4).all(|at| create(at).is_ok()));
-    assert_eq!(create(4), Err(Failed::TooManyNodes), "there are more than twice as many");
+    assert!(matches!(create(4), Err(Error::CacheTooLarge { .. })), "there are more than twice as many");
 }
 
 #[test]
@@ -277,7 +283,7 @@ fn a_refused_request_is_made_in_parts() {
     world.step(&Step::Connect);
     world.requests.clear();
     for node in ["/r/a", "/r/a/c"] {
-        world.core.event(NodeEvent { kind: Kind::DataChanged, path: node, zxid: None }).unwrap();
+        world.core.event(EventType::NodeDataChanged, node, None).unwrap();
     }
     let ops = world.core.next();
     assert!(ops.len() > 1, "{ops:?}");

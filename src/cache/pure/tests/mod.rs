@@ -5,12 +5,13 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use zookeeper_client as zk;
+use zookeeper_client::{self as zk, EventType};
 
 use super::super::change::Change;
 use super::super::node::CachedNode;
 use super::super::options::CacheOptions;
 use super::*;
+use crate::error::Error;
 
 mod busy;
 mod cases;
@@ -27,7 +28,7 @@ struct Node {
 /// What is on its way to the client.
 #[derive(Clone, Debug)]
 enum Message {
-    Event(Kind, String, i64),
+    Event(EventType, String, i64),
     Reply(Vec<(Op, Found)>),
 }
 
@@ -83,7 +84,7 @@ fn rules(depth: usize, with_data: bool) -> Rules {
 fn limited(depth: usize, with_data: bool, max_nodes: usize, max_bytes: usize) -> Rules {
     let options = CacheOptions::tree().depth(depth).max_nodes(max_nodes).max_bytes(max_bytes);
     let options = options.filter(|path| !path.ends_with("/skip"));
-    Rules { root: "/r".into(), options: CacheOptions { with_data, ..options } }
+    Rules { root: "/r".into(), full_path: "/r".into(), options: CacheOptions { with_data, ..options } }
 }
 
 impl World {
@@ -152,14 +153,14 @@ impl World {
             Some(_) if what.is_multiple_of(3) && !has_children => {
                 self.nodes.remove(path);
                 self.deleted.insert(path.to_owned());
-                Kind::Deleted
+                EventType::NodeDeleted
             }
             Some(node) => {
                 node.stat.mzxid = zxid;
                 node.stat.version += 1;
                 node.data = vec![what; usize::from(what) % 5];
                 node.stat.data_length = node.data.len() as i32;
-                Kind::DataChanged
+                EventType::NodeDataChanged
             }
             None if has_parent => {
                 let data = vec![what; usize::from(what) % 5];
@@ -167,16 +168,16 @@ impl World {
                 stat.data_length = data.len() as i32;
                 is_hidden = self.hides_events && what >= 192;
                 self.nodes.insert(path.to_owned(), Node { data, stat, is_forbidden: is_hidden });
-                Kind::Created
+                EventType::NodeCreated
             }
             None => return,
         };
-        if kind != Kind::DataChanged
+        if kind != EventType::NodeDataChanged
             && let Some(parent) = self.nodes.get_mut(&parent)
         {
             parent.stat.pzxid = zxid;
             parent.stat.cversion += 1;
-            parent.stat.num_children += if kind == Kind::Created { 1 } else { -1 };
+            parent.stat.num_children += if kind == EventType::NodeCreated { 1 } else { -1 };
         }
         if self.is_connected && !(self.hides_events && is_hidden) {
             self.messages.push_back(Message::Event(kind, path.to_owned(), zxid));
@@ -244,7 +245,7 @@ impl World {
         }
         for (kind, path, zxid) in events {
             let zxid = self.tells_zxids.then_some(zxid);
-            self.core.event(NodeEvent { kind, path: &path, zxid }).unwrap();
+            self.core.event(kind, &path, zxid).unwrap();
         }
         for reply in replies {
             self.core.apply(reply).unwrap();
@@ -296,12 +297,12 @@ impl World {
                 }
             }
         }
-        assert_eq!(self.replayed.len(), self.core.nodes().len());
+        assert_eq!(self.replayed.len(), self.core.held().len());
         let bytes = |node: &Arc<CachedNode>| node.path().len() + node.data().map_or(0, <[u8]>::len);
-        assert_eq!(self.core.bytes(), self.core.nodes().iter().map(bytes).sum::<usize>());
-        for node in self.core.nodes().iter() {
+        assert_eq!(self.core.held().bytes(), self.core.held().iter().map(bytes).sum::<usize>());
+        for node in self.core.held().iter() {
             assert_eq!(self.replayed.get(node.path()), Some(node));
-            assert_eq!(self.core.unreadable().contains(node.path()), !node.is_readable());
+            assert_eq!(self.core.held().unreadable.contains(node.path()), !node.is_readable());
         }
     }
 
@@ -331,12 +332,12 @@ impl World {
             while let Some((parent, _)) = above.rsplit_once('/') {
                 is_hidden |= self.nodes.get(parent).is_some_and(|node| node.is_forbidden);
                 // It may be readable since.
-                let shown = self.core.nodes().get(parent);
+                let shown = self.core.held().get(parent);
                 is_hidden |= !knows_permissions && shown.is_some_and(|node| !node.is_readable());
                 above = parent;
             }
             let node = &self.nodes[path];
-            let Some(cached) = self.core.nodes().get(path) else {
+            let Some(cached) = self.core.held().get(path) else {
                 assert!(is_hidden, "{path} is missing");
                 continue;
             };
@@ -354,7 +355,7 @@ impl World {
                 assert_eq!(cached.data(), Some(&node.data[..]), "{path}");
             }
         }
-        for node in self.core.nodes().iter() {
+        for node in self.core.held().iter() {
             let is_there = self.nodes.contains_key(node.path()) && is_held(node.path(), depth);
             assert!(is_there, "{node:?} is not there");
         }
