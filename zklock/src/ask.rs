@@ -10,10 +10,7 @@ use crate::queue::{Queue, identity, printable};
 use crate::recipe::Recipe;
 
 pub(crate) async fn ask(connection: &Connection, args: &Ask) -> Result<ExitCode, Failure> {
-    let client = connection.connect().await?;
-    let asked = ask_holders(&client, args).await;
-    client.close().await;
-    let asked = asked?;
+    let asked = connection.with_client(async |client| ask_holders(client, args).await).await?;
     let mut text = String::new();
     for holder in &asked {
         text += &format!("asked {}, {}\n", printable(holder.node_path()), identity(holder));

@@ -36,7 +36,18 @@ impl Connection {
         Ok(client)
     }
 
-    /// The same for what shows by itself how old it is.
+    /// Connects, does something, and closes the client.
+    pub(crate) async fn with_client<T>(
+        &self,
+        work: impl AsyncFnOnce(&Client) -> Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        let client = self.connect().await?;
+        let done = work(&client).await;
+        client.close().await;
+        done
+    }
+
+    /// Connects for what shows by itself how old it is.
     pub(crate) async fn connect_quietly(&self) -> Result<Client, Failure> {
         Ok(self.builder()?.connect(self.servers()?).await?)
     }

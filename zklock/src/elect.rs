@@ -10,6 +10,7 @@ use crate::args::{Connection, Elect};
 use crate::child::{self, Ended, Held, Running};
 use crate::exit::Failure;
 use crate::nested::Outer;
+use crate::run::with_client;
 use crate::said::{say, wait_until_written};
 use crate::signals::{Signals, code_of};
 
@@ -17,45 +18,36 @@ use crate::signals::{Signals, code_of};
 const MARGIN: Duration = Duration::from_secs(5);
 
 pub(crate) async fn elect(connection: &Connection, args: &Elect) -> Result<ExitCode, Failure> {
-    // First of all, so that no signal can end this process while it has a node.
-    let mut signals = Signals::listen()?;
     let what = format!("the leadership {}", args.supervised.path);
-    connection.say_if_open()?;
-    let client = signals.unless_told_to_end(&what, connection.connect()).await??;
-    let done = lead(&client, args, &mut signals).await;
-    signals.unless_insisted(client.close()).await;
-    done
+    with_client(connection, None, &what, async |client, signals| lead(client, args, &what, signals).await)
+        .await
 }
 
-async fn lead(client: &Client, args: &Elect, signals: &mut Signals) -> Result<ExitCode, Failure> {
+async fn lead(client: &Client, args: &Elect, what: &str, signals: &mut Signals) -> Result<ExitCode, Failure> {
     let path = &args.supervised.path;
     // The node stays until the command has ended; it is killed before this grace is over.
     let options = LeaderOptions::new().grace(args.supervised.grace.saturating_add(MARGIN));
     let outer = Outer::read();
     if !outer.is_none() {
         let observer = LeaderObserver::new(client, path)?;
-        let what = format!("the leadership {path}");
         // What may not be read can be waited for.
-        if let Ok(participants) = signals.unless_told_to_end(&what, observer.participants()).await? {
+        if let Ok(participants) = signals.unless_told_to_end(what, observer.participants()).await? {
             outer.ensure_free(path, &participants, 1, false)?;
         }
     }
     let latch = LeaderLatch::start(client, path, options)?;
     loop {
-        let what = format!("the leadership {path}");
         let leading = async {
             tokio::select! {
                 leadership = latch.await_leadership() => leadership,
                 never = outer.warn(path) => match never {},
             }
         };
-        let leadership = signals.unless_told_to_end(&what, leading).await??;
+        let leadership = signals.unless_told_to_end(what, leading).await??;
         // What the command writes comes after it.
         wait_until_written();
         if let Some(reason) = leadership.loss() {
-            say(&format!(
-                "the leadership {path} was lost: {reason}; nothing was run; stands for election again"
-            ));
+            say(&format!("{what} was lost: {reason}; nothing was run; stands for election again"));
             continue;
         }
         let ended = term(client, args, &leadership, &outer, signals).await?;
@@ -68,7 +60,7 @@ async fn lead(client: &Client, args: &Elect, signals: &mut Signals) -> Result<Ex
         }
         if let Some(reason) = leadership.loss() {
             return Err(Failure::lost(format!(
-                "the leadership {path} was lost before the command ended ({}): {reason}; another may have led meanwhile",
+                "{what} was lost before the command ended ({}): {reason}; another may have led meanwhile",
                 ended.status
             )));
         }

@@ -15,7 +15,8 @@ use crate::run::{Released, acquired, release, with_client};
 use crate::signals::Signals;
 
 pub(crate) async fn hold(connection: &Connection, args: &Hold) -> Result<ExitCode, Failure> {
-    with_client(connection, &args.wanted, &args.path, async |client, signals| {
+    let what = format!("the lock {}", args.path);
+    with_client(connection, args.wanted.timeout, &what, async |client, signals| {
         until_ended(client, args, connection.patience(), signals).await
     })
     .await

@@ -17,24 +17,22 @@ pub(crate) async fn kick(connection: &Connection, args: &Kick) -> Result<ExitCod
             "there is no terminal to ask at whether to take the lock away: give --yes",
         ));
     }
-    let client = connection.connect().await?;
-    let kicked = carry_out(&client, args).await;
-    client.close().await;
-    kicked.map(|()| ExitCode::SUCCESS)
+    connection.with_client(async |client| carry_out(client, args).await).await
 }
 
-async fn carry_out(client: &Client, args: &Kick) -> Result<(), Failure> {
+async fn carry_out(client: &Client, args: &Kick) -> Result<ExitCode, Failure> {
     let queue = Queue::read(client, &args.path).await?;
     let path = printable(&queue.path);
     let concerned: Vec<_> =
         queue.participants.iter().filter(|participant| concerns(args, &queue, participant)).collect();
     if concerned.is_empty() {
-        return match &args.participant {
-            Some(name) => Err(Failure::absent(format!(
+        if let Some(name) = &args.participant {
+            return Err(Failure::absent(format!(
                 "cannot find {name} in the queue of {path}: it may have left; `zklock show {path}` prints who is there"
-            ))),
-            None => print(&format!("{path}: nobody holds it\n")),
-        };
+            )));
+        }
+        print(&format!("{path}: nobody holds it\n"))?;
+        return Ok(ExitCode::SUCCESS);
     }
     if !args.yes {
         confirm(&queue, &concerned)?;
@@ -48,7 +46,7 @@ async fn carry_out(client: &Client, args: &Kick) -> Result<(), Failure> {
         };
         print(&format!("{path}: {outcome} {name}, {}\n", identity(participant)))?;
     }
-    Ok(())
+    Ok(ExitCode::SUCCESS)
 }
 
 fn concerns(args: &Kick, queue: &Queue, participant: &Participant) -> bool {

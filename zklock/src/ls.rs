@@ -24,16 +24,13 @@ const NAMED: usize = 5;
 type Line<'a> = (&'a Place, Option<Participant>);
 
 pub(crate) async fn ls(connection: &Connection, args: &Ls) -> Result<ExitCode, Failure> {
-    let client = connection.connect().await?;
-    let read = async {
-        let tree = Tree::read(&client, &args.path, args.limit).await?;
-        let holders = holders(&client, &tree.places.iter().collect::<Vec<_>>()).await?;
-        let uses = if args.all { Some(uses::uses(&client, &tree).await?) } else { None };
-        Ok::<_, Failure>((tree, holders, uses))
-    };
-    let read = read.await;
-    client.close().await;
-    let (tree, holders, uses) = read?;
+    let read = connection.with_client(async |client| {
+        let tree = Tree::read(client, &args.path, args.limit).await?;
+        let holders = holders(client, &tree.places.iter().collect::<Vec<_>>()).await?;
+        let uses = if args.all { Some(uses::uses(client, &tree).await?) } else { None };
+        Ok((tree, holders, uses))
+    });
+    let (tree, holders, uses) = read.await?;
     let lines: Vec<Line<'_>> = tree.places.iter().zip(holders).collect();
     let uses = uses.as_deref();
     print(&if args.json { as_json(&tree, &lines, uses) } else { as_text(&lines, uses) })?;

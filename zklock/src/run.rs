@@ -19,27 +19,27 @@ use crate::signals::Signals;
 use crate::waiting;
 
 pub(crate) async fn run(connection: &Connection, args: &Run) -> Result<ExitCode, Failure> {
-    let path = &args.supervised.path;
-    with_client(connection, &args.wanted, path, async |client, signals| {
+    let what = format!("the lock {}", args.supervised.path);
+    with_client(connection, args.wanted.timeout, &what, async |client, signals| {
         under_lock(client, args, connection.patience(), signals).await
     })
     .await
 }
 
-/// Does something with a client that is for a lock as it is wanted.
+/// Does something with a client that waits for `what`, within the limit if there is one.
 pub(crate) async fn with_client(
     connection: &Connection,
-    wanted: &Wanted,
-    path: &str,
+    limit: Option<Duration>,
+    what: &str,
     work: impl AsyncFnOnce(&Client, &mut Signals) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
     // First of all, so that no signal can end this process while it has a node.
     let mut signals = Signals::listen()?;
     connection.say_if_open()?;
-    let client = match wanted.timeout {
+    let client = match limit {
         // One limit for all: it counts from now.
         Some(limit) if !limit.is_zero() => connection.connect_lazily()?,
-        _ => signals.unless_told_to_end(&format!("the lock {path}"), connection.connect()).await??,
+        _ => signals.unless_told_to_end(what, connection.connect()).await??,
     };
     let done = work(&client, &mut signals).await;
     // Signals are still caught: none of them leaves a node behind while the servers answer.

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use zk_recipes::Participant;
 
 use crate::args::{Connection, Show};
 use crate::exit::{Failure, print};
@@ -12,10 +13,7 @@ use crate::table::{count, table};
 use crate::time;
 
 pub(crate) async fn show(connection: &Connection, args: &Show) -> Result<ExitCode, Failure> {
-    let client = connection.connect().await?;
-    let read = Queue::read(&client, &args.path).await;
-    client.close().await;
-    let queue = read?;
+    let queue = connection.with_client(async |client| Queue::read(client, &args.path).await).await?;
     print(&if args.json { as_json(&queue) } else { as_text(&queue) })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -34,23 +32,18 @@ fn as_json(queue: &Queue) -> String {
 }
 
 fn as_text(queue: &Queue) -> String {
-    let path = printable(&queue.path);
     let Some(recipe) = queue.recipe.filter(|_| !queue.participants.is_empty()) else {
         let others = match queue.others {
             0 => String::new(),
             others => format!(" (it has {} that are no participants)", count(others, "child node")),
         };
-        return format!("{path}: nobody holds it or waits{others}\n");
+        return format!("{}: nobody holds it or waits{others}\n", printable(&queue.path));
     };
-    let holders = queue.participants.iter().filter(|participant| participant.is_holder()).count();
-    let waiters = queue.participants.len() - holders;
-    let head =
-        format!("{path}: {}, {}, {}\n", recipe.name(), count(holders, "holder"), count(waiters, "waiter"));
+    let head = summary(queue, recipe.name());
     let rows = queue.participants.iter().enumerate().map(|(index, participant)| {
-        let asked = if participant.is_revoke_requested() { ", asked" } else { "" };
         [
             (index + 1).to_string(),
-            format!("{}{asked}", state(participant)),
+            state_and_request(participant),
             role(participant).to_owned(),
             time::age(participant.age()),
             time::rfc3339(participant.since()),
@@ -61,5 +54,19 @@ fn as_text(queue: &Queue) -> String {
         ]
     });
     let columns = ["PLACE", "STATE", "KIND", "AGE", "SINCE", "SESSION", "TOKEN", "NODE", "IDENTITY"];
-    head + &table(columns, &rows.collect::<Vec<_>>())
+    head + "\n" + &table(columns, &rows.collect::<Vec<_>>())
+}
+
+/// A queue in one line.
+pub(crate) fn summary(queue: &Queue, kind: &str) -> String {
+    let holders = queue.participants.iter().filter(|participant| participant.is_holder()).count();
+    let waiters = queue.participants.len() - holders;
+    let path = printable(&queue.path);
+    format!("{path}: {kind}, {}, {}", count(holders, "holder"), count(waiters, "waiter"))
+}
+
+/// How far a participant has got, and whether it is asked to give the lock back.
+pub(crate) fn state_and_request(participant: &Participant) -> String {
+    let asked = if participant.is_revoke_requested() { ", asked" } else { "" };
+    format!("{}{asked}", state(participant))
 }

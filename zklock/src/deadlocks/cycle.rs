@@ -1,8 +1,9 @@
 //! Finds the cycles of a wait-for graph. No I/O, no clock.
 
 use std::collections::{HashMap, HashSet, VecDeque};
+use std::mem::take;
 
-use super::graph::Graph;
+use super::graph::{Graph, Waits};
 
 /// From how many holders of a deadlock the shortest cycle is looked for.
 const TRIES: usize = 64;
@@ -58,11 +59,11 @@ impl<'g, 'a> Stuck<'g, 'a> {
         let mut waiters = vec![Vec::new(); graph.len()];
         let mut missing = Vec::with_capacity(graph.len());
         for node in 0..graph.len() {
-            let (nodes, is_one_enough) = graph.waits(node);
+            let Waits { nodes, is_one_enough } = graph.waits(node);
             for blocker in nodes {
                 waiters[*blocker].push(node);
             }
-            missing.push(if is_one_enough { nodes.len().min(1) } else { nodes.len() });
+            missing.push(if *is_one_enough { nodes.len().min(1) } else { nodes.len() });
         }
         let mut stuck =
             Self { graph, is_free: vec![false; graph.len()], waiters, missing, fresh: Vec::new() };
@@ -95,56 +96,42 @@ impl<'g, 'a> Stuck<'g, 'a> {
 
     /// What a node waits for that cannot go on.
     fn blockers(&self, node: usize) -> impl Iterator<Item = usize> + '_ {
-        self.graph.waits(node).0.iter().copied().filter(|blocker| !self.is_free[*blocker])
+        self.graph.waits(node).nodes.iter().copied().filter(|blocker| !self.is_free[*blocker])
     }
 
     /// The groups of nodes that all wait for one another: the strongly connected components that have a cycle, by
-    /// Tarjan's algorithm, without recursion since queues are long.
+    /// Kosaraju's algorithm, without recursion since queues are long.
     fn groups(&self) -> Vec<Vec<usize>> {
-        const UNSEEN: usize = usize::MAX;
-        let mut order = vec![UNSEEN; self.graph.len()];
-        let mut low = vec![0; self.graph.len()];
-        let mut is_open = vec![false; self.graph.len()];
-        let (mut open, mut groups, mut next) = (Vec::new(), Vec::new(), 0);
-        for root in (0..self.graph.len()).filter(|node| !self.is_free[*node]) {
-            if order[root] != UNSEEN {
-                continue;
+        let mut is_ahead: Vec<bool> = self.is_free.iter().map(|is_free| !is_free).collect();
+        // Each node behind all that is reached from it, but for what also leads to it.
+        let mut order = Vec::new();
+        for root in 0..self.graph.len() {
+            let mut path = Vec::new();
+            if take(&mut is_ahead[root]) {
+                path.push((root, self.blockers(root)));
             }
-            let mut path = vec![(root, self.blockers(root))];
-            (order[root], low[root], is_open[root]) = (next, next, true);
-            next += 1;
-            open.push(root);
-            while let Some((node, ahead)) = path.last_mut() {
-                let node = *node;
-                if let Some(blocker) = ahead.next() {
-                    if order[blocker] == UNSEEN {
-                        (order[blocker], low[blocker], is_open[blocker]) = (next, next, true);
-                        next += 1;
-                        open.push(blocker);
-                        path.push((blocker, self.blockers(blocker)));
-                    } else if is_open[blocker] {
-                        low[node] = low[node].min(order[blocker]);
-                    }
-                    continue;
-                }
-                path.pop();
-                if let Some((parent, _)) = path.last() {
-                    low[*parent] = low[*parent].min(low[node]);
-                }
-                if low[node] == order[node] {
-                    let from = open.iter().rposition(|other| *other == node).unwrap_or_default();
-                    let group = open.split_off(from);
-                    for member in &group {
-                        is_open[*member] = false;
-                    }
-                    // No node waits for itself.
-                    if group.len() > 1 {
-                        groups.push(group);
+            while let Some((node, blockers)) = path.last_mut() {
+                match blockers.find(|blocker| take(&mut is_ahead[*blocker])) {
+                    Some(blocker) => path.push((blocker, self.blockers(blocker))),
+                    None => {
+                        order.push(*node);
+                        path.pop();
                     }
                 }
             }
         }
-        groups
+        let mut is_left: Vec<bool> = self.is_free.iter().map(|is_free| !is_free).collect();
+        let groups = order.into_iter().rev().map(|root| {
+            let mut group = Vec::new();
+            let mut ahead = Vec::from_iter(take(&mut is_left[root]).then_some(root));
+            while let Some(node) = ahead.pop() {
+                group.push(node);
+                ahead.extend(self.waiters[node].iter().filter(|waiter| take(&mut is_left[**waiter])));
+            }
+            group
+        });
+        // No node waits for itself.
+        groups.filter(|group| group.len() > 1).collect()
     }
 
     /// Whether several sessions hold something in a group. Others may wait in it without being at fault.

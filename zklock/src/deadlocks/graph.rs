@@ -43,13 +43,11 @@ impl Entry {
 /// The participants of one queue: the holders, and the waiters in order.
 pub(crate) type Line = Vec<Entry>;
 
-/// What a node waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Waits {
-    /// For all of these.
-    All(Vec<usize>),
-    /// For any one of these.
-    Any(Vec<usize>),
+/// What a node waits for: for all of these, or for any one of them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Waits {
+    pub(crate) nodes: Vec<usize>,
+    pub(crate) is_one_enough: bool,
 }
 
 /// The graph.
@@ -92,23 +90,20 @@ impl<'a> Graph<'a> {
             .map(|node| {
                 let entry = self.entries[node];
                 let Some((was, waited)) = before.get(&key(entry)) else { return false };
-                let has_moved = match (&self.waits[node], waited) {
-                    // One of them is gone, so a permit was free.
-                    (Waits::Any(now), Waits::Any(then)) => keys(&self, now) != keys(earlier, then),
-                    (Waits::All(_), Waits::All(_)) => false,
-                    _ => true,
-                };
-                was.is_holder == entry.is_holder && !has_moved
+                let waits = &self.waits[node];
+                was.is_holder == entry.is_holder
+                    && waits.is_one_enough == waited.is_one_enough
+                    // Otherwise one of them is gone, so a permit was free.
+                    && (!waits.is_one_enough || keys(&self, &waits.nodes) == keys(earlier, &waited.nodes))
             })
             .collect();
-        for node in 0..self.entries.len() {
-            match &mut self.waits[node] {
-                waits if !is_same[node] => *waits = Waits::All(Vec::new()),
-                Waits::All(nodes) => nodes.retain(|node| is_same[*node]),
-                // The new one may leave at once.
-                Waits::Any(nodes) if nodes.iter().any(|node| !is_same[*node]) => nodes.clear(),
-                Waits::Any(_) => {}
+        for (waits, is_same_itself) in self.waits.iter_mut().zip(&is_same) {
+            let has_new = waits.nodes.iter().any(|node| !is_same[*node]);
+            // Where one is enough, the new one may leave at once.
+            if !is_same_itself || waits.is_one_enough && has_new {
+                waits.nodes.clear();
             }
+            waits.nodes.retain(|node| is_same[*node]);
         }
         self
     }
@@ -121,12 +116,8 @@ impl<'a> Graph<'a> {
         self.entries.len()
     }
 
-    /// Those that a node waits for, and whether one of them is enough.
-    pub(crate) fn waits(&self, node: usize) -> (&[usize], bool) {
-        match &self.waits[node] {
-            Waits::All(nodes) => (nodes, false),
-            Waits::Any(nodes) => (nodes, true),
-        }
+    pub(crate) fn waits(&self, node: usize) -> &Waits {
+        &self.waits[node]
     }
 
     /// In how many places a session waits, or those below it.
@@ -150,7 +141,7 @@ impl<'a> Graph<'a> {
                 queues[*other] != queues[node]
                     || is_only_wait && may_wait_again(entry.part, self.entries[*other].part)
             });
-            self.waits[node] = Waits::All(elsewhere.collect());
+            self.waits[node].nodes = elsewhere.collect();
         }
     }
 }
@@ -162,24 +153,24 @@ fn key(entry: &Entry) -> (&str, i64) {
 /// What a participant waits for in its queue, which is only the nearest of those that wait for one another.
 fn in_queue(line: &Line, place: usize, first: usize) -> Waits {
     let entry = &line[place];
-    let before = |part| line[..place].iter().rposition(move |other| other.part == part);
-    let index = |place: usize| first + place;
-    let nearest = |part| before(part).map(index).into_iter().collect();
     if entry.is_holder {
-        return Waits::All(Vec::new());
+        return Waits::default();
     }
-    match entry.part {
-        Part::Shared => Waits::All(nearest(Part::Exclusive)),
-        Part::Exclusive => {
-            let from = before(Part::Exclusive).unwrap_or(0);
-            Waits::All((from..place).map(index).collect())
-        }
-        Part::Gate if before(Part::Gate).is_some() => Waits::All(nearest(Part::Gate)),
-        Part::Gate => {
-            Waits::Any((0..line.len()).filter(|place| line[*place].part == Part::Lease).map(index).collect())
-        }
-        Part::Lease => Waits::All(Vec::new()),
-    }
+    let before = |part| line[..place].iter().rposition(move |other| other.part == part);
+    let mut is_one_enough = false;
+    let places: Vec<_> = match entry.part {
+        Part::Shared => before(Part::Exclusive).into_iter().collect(),
+        Part::Exclusive => (before(Part::Exclusive).unwrap_or(0)..place).collect(),
+        Part::Gate => match before(Part::Gate) {
+            Some(nearest) => vec![nearest],
+            None => {
+                is_one_enough = true;
+                (0..line.len()).filter(|place| line[*place].part == Part::Lease).collect()
+            }
+        },
+        Part::Lease => Vec::new(),
+    };
+    Waits { nodes: places.into_iter().map(|place| first + place).collect(), is_one_enough }
 }
 
 /// Whether the program that holds one node may itself have created another one in the same queue, and wait by it.

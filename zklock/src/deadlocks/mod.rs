@@ -25,19 +25,15 @@ use self::cycle::{Deadlock, deadlocks};
 use self::graph::{Entry, Graph, Line, Part};
 
 pub(crate) async fn deadlocks_below(connection: &Connection, args: &Deadlocks) -> Result<ExitCode, Failure> {
-    let client = connection.connect().await?;
-    let looked = look(&client, args).await;
-    client.close().await;
-    let (trees, sight) = looked?;
-    let lines: Vec<_> = sight.queues.iter().map(line).collect();
-    let graph = Graph::new(&lines);
-    let graph = match &sight.before {
-        Some(before) => graph.since(&Graph::new(before)),
-        None => graph,
-    };
+    let Sight { trees, queues, before } =
+        connection.with_client(async |client| look(client, args).await).await?;
+    let lines: Vec<_> = queues.iter().map(line).collect();
+    let graph = Graph::new(&lines).since(&Graph::new(&before));
     let found = deadlocks(&graph);
-    let report = Report { graph: &graph, people: people(&sight.queues), found: &found };
-    print(&if args.json { report.as_json(&trees) } else { report.as_text(&sight, &trees) })?;
+    // By the numbers that they have in the graph.
+    let people = queues.iter().flat_map(|queue| queue.participants.iter().map(move |one| (queue, one)));
+    let report = Report { graph: &graph, people: people.collect(), found: &found, trees: &trees };
+    print(&if args.json { report.as_json() } else { report.as_text(queues.len()) })?;
     for tree in &trees {
         tree.say_what_is_missing(args.limit);
     }
@@ -47,21 +43,21 @@ pub(crate) async fn deadlocks_below(connection: &Connection, args: &Deadlocks) -
 /// What was read.
 #[derive(Debug)]
 struct Sight {
+    trees: Vec<Tree>,
     /// The queues in which somebody waits, but for elections.
     queues: Vec<Queue>,
-    /// The same a moment ago; `None` if there was no reason to look twice.
-    before: Option<Vec<Line>>,
+    /// Those of the look before; of this one if there was no reason to look twice.
+    before: Vec<Line>,
 }
 
-async fn look(client: &Client, args: &Deadlocks) -> Result<(Vec<Tree>, Sight), Failure> {
-    let (trees, queues) = read(client, args).await?;
+async fn look(client: &Client, args: &Deadlocks) -> Result<Sight, Failure> {
+    let (mut trees, mut queues) = read(client, args).await?;
     let before: Vec<_> = queues.iter().map(line).collect();
-    if deadlocks(&Graph::new(&before)).is_empty() {
-        return Ok((trees, Sight { queues, before: None }));
+    if !deadlocks(&Graph::new(&before)).is_empty() {
+        sleep(args.confirm_after).await;
+        (trees, queues) = read(client, args).await?;
     }
-    sleep(args.confirm_after).await;
-    let (trees, queues) = read(client, args).await?;
-    Ok((trees, Sight { queues, before: Some(before) }))
+    Ok(Sight { trees, queues, before })
 }
 
 /// Reads the queues in which somebody waits.
@@ -116,19 +112,15 @@ fn part(queue: &Queue, participant: &Participant) -> Part {
     }
 }
 
-/// The participants by the numbers that they have in the graph.
-fn people(queues: &[Queue]) -> Vec<(&Queue, &Participant)> {
-    queues.iter().flat_map(|queue| queue.participants.iter().map(move |one| (queue, one))).collect()
-}
-
 struct Report<'r> {
     graph: &'r Graph<'r>,
     people: Vec<(&'r Queue, &'r Participant)>,
     found: &'r [Deadlock],
+    trees: &'r [Tree],
 }
 
 impl Report<'_> {
-    fn as_json(&self, trees: &[Tree]) -> String {
+    fn as_json(&self) -> String {
         let deadlocks = self.found.iter().map(|deadlock| {
             let cycle = deadlock.cycle.iter().enumerate().map(|(index, node)| {
                 let (queue, participant) = self.people[*node];
@@ -152,16 +144,15 @@ impl Report<'_> {
         });
         json::document(&json!({
             "deadlocks": deadlocks.collect::<Vec<_>>(),
-            "unreadable": trees.iter().flat_map(|tree| &tree.unreadable).collect::<Vec<_>>(),
-            "is_truncated": trees.iter().any(|tree| tree.is_truncated),
+            "unreadable": self.trees.iter().flat_map(|tree| &tree.unreadable).collect::<Vec<_>>(),
+            "is_truncated": self.trees.iter().any(|tree| tree.is_truncated),
         }))
     }
 
-    fn as_text(&self, sight: &Sight, trees: &[Tree]) -> String {
+    fn as_text(&self, waited_for: usize) -> String {
         if self.found.is_empty() {
             let places: BTreeSet<_> =
-                trees.iter().flat_map(|tree| &tree.places).map(|place| &place.path).collect();
-            let waited_for = sight.queues.len();
+                self.trees.iter().flat_map(|tree| &tree.places).map(|place| &place.path).collect();
             return format!(
                 "no deadlock: {} in use, waiters at {waited_for} of them\n",
                 count(places.len(), "lock")

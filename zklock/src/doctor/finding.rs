@@ -1,6 +1,9 @@
 //! What was found, and how it is told.
 
+use std::error::Error;
+
 use serde_json::{Value, json};
+use zk_recipes::report;
 
 use crate::queue::printable;
 use crate::table::table;
@@ -47,6 +50,11 @@ impl Finding {
 
     pub(super) fn problem(check: &'static str, text: impl Into<String>) -> Self {
         Self { level: Level::Problem, ..Self::ok(check, text) }
+    }
+
+    /// It could not be looked at.
+    pub(super) fn failed(check: &'static str, error: &(dyn Error + 'static)) -> Self {
+        Self::problem(check, report(error).to_string())
     }
 
     pub(super) fn of(self, subject: impl Into<String>) -> Self {

@@ -5,11 +5,12 @@ mod probe;
 mod servers;
 mod version;
 
+use std::error::Error;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::json;
-use zk_recipes::{Acl, Client, Permission, report, zookeeper_client as zk};
+use zk_recipes::{Acl, Client, Permission, zookeeper_client as zk};
 
 use crate::args::{Connection, Doctor};
 use crate::exit::{Failure, UNHEALTHY, print};
@@ -17,7 +18,6 @@ use crate::json;
 use crate::tree::full_path;
 
 use self::finding::{Finding, Level, as_text, worst};
-use self::probe::Probe;
 use self::servers::Server;
 
 /// How long a server has for a four-letter word.
@@ -50,9 +50,10 @@ pub(crate) async fn doctor(connection: &Connection, args: &Doctor) -> Result<Exi
 
 async fn look(client: &Client, connection: &Connection, args: &Doctor, servers: &[Server]) -> Vec<Finding> {
     let mut findings = vec![session(client, connection, servers).await];
-    findings.extend(Probe::new(client, connection).findings().await);
+    findings.extend(probe::findings(client, connection).await);
     for path in &args.paths {
-        findings.push(acl(client, path).await.of(path));
+        let acl = acl(client, path).await.unwrap_or_else(|error| Finding::failed("acl", &*error));
+        findings.push(acl.of(path));
     }
     findings
 }
@@ -62,7 +63,7 @@ async fn session(client: &Client, connection: &Connection, servers: &[Server]) -
     const CHECK: &str = "session";
     let granted = match client.zookeeper().await {
         Ok(zookeeper) => zookeeper.session_timeout(),
-        Err(error) => return Finding::problem(CHECK, report(&error).to_string()),
+        Err(error) => return Finding::failed(CHECK, &error),
     };
     let wanted = connection.session_timeout;
     if granted == wanted {
@@ -79,16 +80,10 @@ async fn session(client: &Client, connection: &Connection, servers: &[Server]) -
 }
 
 /// Who may do more than look at a path.
-async fn acl(client: &Client, path: &str) -> Finding {
+async fn acl(client: &Client, path: &str) -> Result<Finding, Box<dyn Error>> {
     const CHECK: &str = "acl";
-    let full_path = match full_path(client, path) {
-        Ok(full_path) => full_path,
-        Err(error) => return Finding::problem(CHECK, report(&error).to_string()),
-    };
-    let zookeeper = match client.zookeeper().await {
-        Ok(zookeeper) => zookeeper,
-        Err(error) => return Finding::problem(CHECK, report(&error).to_string()),
-    };
+    let full_path = full_path(client, path)?;
+    let zookeeper = client.zookeeper().await?;
     let mut at = &*full_path;
     let acl = loop {
         match zookeeper.get_acl(at).await {
@@ -97,12 +92,11 @@ async fn acl(client: &Client, path: &str) -> Finding {
                 at = at.rsplit_once('/').map(|(parent, _)| parent).filter(|at| !at.is_empty()).unwrap_or("/");
             }
             Err(zk::Error::NoAuth) => {
-                return Finding::ok(
-                    CHECK,
-                    format!("{at} may be read only by others: authenticate with --auth-file to see its ACL"),
-                );
+                let text =
+                    format!("{at} may be read only by others: authenticate with --auth-file to see its ACL");
+                return Ok(Finding::ok(CHECK, text));
             }
-            Err(error) => return Finding::problem(CHECK, report(&error).to_string()),
+            Err(error) => return Err(error.into()),
         }
     };
     let whose = if at == full_path { String::new() } else { format!("does not exist; at {at}, ") };
@@ -113,15 +107,13 @@ async fn acl(client: &Client, path: &str) -> Finding {
         .filter(|permission| open.has(*permission))
         .fold(Permission::NONE, |beyond, permission| beyond | permission);
     if beyond != Permission::NONE {
-        return Finding::warning(
-            CHECK,
-            format!(
-                "{whose}everyone who reaches the servers may {beyond}: they can take locks, and keep them from others"
-            ),
+        let text = format!(
+            "{whose}everyone who reaches the servers may {beyond}: they can take locks, and keep them from others"
         );
+        return Ok(Finding::warning(CHECK, text));
     }
     let who: Vec<_> = acl.iter().map(|acl| format!("{} may {}", identity(acl), acl.permission())).collect();
-    Finding::ok(CHECK, format!("{whose}{}", who.join(", ")))
+    Ok(Finding::ok(CHECK, format!("{whose}{}", who.join(", "))))
 }
 
 /// An identity without what it is proven by.

@@ -1,6 +1,5 @@
 //! `zklock watch` and `zklock top`: what is read again and again, until the user has seen enough.
 
-mod ages;
 mod screen;
 mod sight;
 mod top;

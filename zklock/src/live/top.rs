@@ -1,13 +1,13 @@
 //! The locks below a path, live.
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
-use std::time::Duration;
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use futures_util::future::join_all;
 use serde_json::json;
 use zk_recipes::Client;
 
-use super::ages::Ages;
 use super::view::View;
 use crate::args;
 use crate::exit::{ABSENT, Failure};
@@ -15,23 +15,24 @@ use crate::ls;
 use crate::queue::{identity, printable};
 use crate::table::count;
 use crate::time;
-use crate::tree::{Place, Tree};
+use crate::tree::{AT_ONCE, Place, Tree};
 
 /// Of how many locks the holder is named. No terminal shows more at once.
 const NAMED: usize = 100;
 
-/// What is known of the last look.
+/// What is known from the last look, by nodes. Each is asked for once, since the name of a node never comes again.
 #[derive(Debug)]
 pub(super) struct Top<'a> {
     args: &'a args::Top,
-    ages: Ages,
-    /// The identities of holders, by their nodes.
+    /// Since when they exist.
+    created: HashMap<String, SystemTime>,
+    /// The identities of holders.
     names: HashMap<String, String>,
 }
 
 impl<'a> Top<'a> {
     pub(super) fn new(args: &'a args::Top) -> Self {
-        Self { args, ages: Ages::default(), names: HashMap::new() }
+        Self { args, created: HashMap::new(), names: HashMap::new() }
     }
 
     pub(super) async fn read(&mut self, client: &Client) -> Result<View, Failure> {
@@ -42,25 +43,46 @@ impl<'a> Top<'a> {
             Err(failure) => return Err(failure),
         };
         let ends = tree.places.iter().flat_map(|place| [&place.first_holder, &place.first_waiter]).flatten();
-        self.ages.update(client, &ends.collect::<Vec<_>>()).await?;
+        self.date(client, &ends.collect()).await?;
         // By dates, since ages grow while they are compared. The oldest come first, those without a date last.
         tree.places.sort_by_key(|place| {
-            let since = |node: &Option<String>| Reverse(self.ages.since(node.as_ref()).map(Reverse));
+            let since = |node: &Option<String>| Reverse(self.created(node).map(Reverse));
             (since(&place.first_waiter), since(&place.first_holder))
         });
         self.name_holders(client, &tree.places[..tree.places.len().min(NAMED)]).await?;
         Ok(self.view(&tree, exists))
     }
 
-    async fn name_holders(&mut self, client: &Client, places: &[Place]) -> Result<(), Failure> {
-        let mut known = std::mem::take(&mut self.names);
-        let mut unnamed = Vec::new();
-        for place in places {
-            match place.first_holder.as_ref().and_then(|node| known.remove_entry(node)) {
-                Some((node, name)) => _ = self.names.insert(node, name),
-                None => unnamed.push(place),
+    async fn date(&mut self, client: &Client, nodes: &HashSet<&String>) -> Result<(), Failure> {
+        self.created.retain(|node, _| nodes.contains(node));
+        let new: Vec<_> = nodes.iter().filter(|node| !self.created.contains_key(**node)).collect();
+        if new.is_empty() {
+            return Ok(());
+        }
+        let zookeeper = client.zookeeper().await?;
+        for nodes in new.chunks(AT_ONCE) {
+            let stats = join_all(nodes.iter().map(|node| zookeeper.check_stat(node))).await;
+            for (node, stat) in nodes.iter().zip(stats) {
+                // Without an answer it is asked for again.
+                if let Ok(Some(stat)) = stat {
+                    let since = UNIX_EPOCH + Duration::from_millis(stat.ctime.unsigned_abs());
+                    self.created.insert(node.to_string(), since);
+                }
             }
         }
+        Ok(())
+    }
+
+    fn created(&self, node: &Option<String>) -> Option<SystemTime> {
+        self.created.get(node.as_ref()?).copied()
+    }
+
+    async fn name_holders(&mut self, client: &Client, places: &[Place]) -> Result<(), Failure> {
+        let nodes: HashSet<_> = places.iter().filter_map(|place| place.first_holder.as_ref()).collect();
+        self.names.retain(|node, _| nodes.contains(node));
+        let is_named = |node: &String| self.names.contains_key(node);
+        let unnamed: Vec<_> =
+            places.iter().filter(|place| !place.first_holder.as_ref().is_some_and(is_named)).collect();
         for holder in ls::holders(client, &unnamed).await?.into_iter().flatten() {
             self.names.insert(holder.node_path().to_owned(), identity(&holder));
         }
@@ -69,8 +91,8 @@ impl<'a> Top<'a> {
 
     fn view(&self, tree: &Tree, exists: bool) -> View {
         let line = |place: &Place| {
-            let waited = self.ages.of(place.first_waiter.as_ref());
-            let held = self.ages.of(place.first_holder.as_ref());
+            let age = |node| Some(self.created(node)?.elapsed().unwrap_or_default());
+            let (waited, held) = (age(&place.first_waiter), age(&place.first_holder));
             (waited, held, place.first_holder.as_ref().and_then(|node| self.names.get(node)))
         };
         let rows = tree.places.iter().map(|place| {

@@ -6,8 +6,8 @@ use zk_recipes::Client;
 use super::view::View;
 use crate::exit::Failure;
 use crate::json;
-use crate::queue::{Queue, identity, printable, role, state};
-use crate::table::count;
+use crate::queue::{Queue, identity, printable, role};
+use crate::show::{state_and_request, summary};
 use crate::time;
 
 /// How many participants are read for each interval that passes.
@@ -22,14 +22,11 @@ pub(super) async fn read(client: &Client, path: &str) -> Result<View, Failure> {
 }
 
 fn view(queue: &Queue, exists: bool) -> View {
-    let holders = queue.participants.iter().filter(|participant| participant.is_holder()).count();
-    let waiters = queue.participants.len() - holders;
     let kind = queue.recipe.map(|recipe| recipe.name());
     let rows = queue.participants.iter().enumerate().map(|(index, participant)| {
-        let asked = if participant.is_revoke_requested() { ", asked" } else { "" };
         vec![
             (index + 1).to_string(),
-            format!("{}{asked}", state(participant)),
+            state_and_request(participant),
             role(participant).to_owned(),
             time::age(participant.age()),
             format!("{:#x}", participant.session_id()),
@@ -40,18 +37,13 @@ fn view(queue: &Queue, exists: bool) -> View {
     let participants =
         queue.participants.iter().map(|participant| json::participant(participant, queue.name(participant)));
     let free = if exists { "free" } else { "does not exist" };
-    let states = queue.participants.iter().map(|participant| {
-        format!("{} {} {}", participant.node_path(), state(participant), participant.is_revoke_requested())
-    });
+    let states = queue
+        .participants
+        .iter()
+        .map(|participant| format!("{} {}", participant.node_path(), state_and_request(participant)));
     let weight = 1 + queue.participants.len() / FOR_EACH_INTERVAL;
     View {
-        title: format!(
-            "{}: {}, {}, {}",
-            printable(&queue.path),
-            kind.unwrap_or(free),
-            count(holders, "holder"),
-            count(waiters, "waiter")
-        ),
+        title: summary(queue, kind.unwrap_or(free)),
         head: &["PLACE", "STATE", "KIND", "AGE", "SESSION", "IDENTITY", "NODE"],
         rows: rows.collect(),
         note: None,
