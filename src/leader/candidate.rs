@@ -38,11 +38,16 @@ pub(super) struct Candidate {
     grace: Duration,
     eligibility: Arc<Eligibility>,
     watched: Watched<LeaderState>,
-    present: Arc<Mutex<Present>>,
-    /// Since the first of the consecutive failures.
-    failing_since: Mutex<Option<Moment>>,
+    shared: Arc<Shared>,
+}
+
+/// What a candidate shares with its handle.
+#[derive(Debug)]
+struct Shared {
+    present: Mutex<Present>,
+    /// Whether watchers are not notified when the candidate is closed.
+    is_silent: AtomicBool,
     closing: CancellationToken,
-    is_silent: Arc<AtomicBool>,
 }
 
 /// The state, for reads.
@@ -52,25 +57,19 @@ struct Present {
     /// The role that went with the state when it was published, and since when the candidate has had it.
     role: LeaderRole,
     since: Moment,
+    /// Since the first of the consecutive failures.
+    failing_since: Option<Moment>,
 }
 
-/// The handle of a latch or a selector on its candidate. Dropping the last one closes the candidate.
-#[derive(Clone, Debug)]
-pub(super) struct Handle {
-    shared: Arc<Shared>,
-}
-
+/// The handle of a latch or a selector on its candidate. Dropping it closes the candidate.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Handle {
     lock: Reentrant,
     id: Option<String>,
     watch: Watch<LeaderState>,
-    present: Arc<Mutex<Present>>,
-    /// Whether watchers are not notified when the candidate is closed.
-    is_silent: Arc<AtomicBool>,
     /// The outcome of leaving, once the candidate has left.
     left: watch::Receiver<Option<Result<()>>>,
-    closing: CancellationToken,
+    shared: Arc<Shared>,
     _close_on_drop: DropGuard,
 }
 
@@ -88,67 +87,55 @@ impl Candidate {
         recipe: &'static str,
         options: &LeaderOptions,
         conduct: impl FnOnce(Self) -> F,
-    ) -> Result<Handle> {
+    ) -> Result<Arc<Handle>> {
         let lock = Reentrant::new(client, path, names, Owners::new, Some(recipe))?;
         if let Some(id) = &options.id {
             validate_node_data("id", id.as_bytes())?;
         }
         let lock = lock.with_options(options.lock_options())?;
         let closing = client.leaving().child_token();
-        let is_silent = Arc::new(AtomicBool::new(false));
+        let _close_on_drop = closing.clone().drop_guard();
         let eligibility = Eligibility::follow(client, options.eligibility.clone(), closing.clone());
-        let at_first = not_leading(&eligibility);
-        let watched = Watched::new(at_first.clone());
+        let state = not_leading(&eligibility);
+        let watched = Watched::new(state.clone());
         let watch = watched.watch();
-        let role = at_first.role();
-        let present = Arc::new(Mutex::new(Present { state: at_first, role, since: Moment::now() }));
+        let role = state.role();
+        let present = Mutex::new(Present { state, role, since: Moment::now(), failing_since: None });
+        let shared = Arc::new(Shared { present, is_silent: AtomicBool::new(false), closing });
         let (has_left, left) = watch::channel(None);
-        let candidate = Self {
+        let conducted = conduct(Self {
             lock: lock.detached(),
             grace: options.grace,
             eligibility,
             watched,
-            present: present.clone(),
-            failing_since: Mutex::new(None),
-            closing: closing.clone(),
-            is_silent: is_silent.clone(),
-        };
-        let conducted = conduct(candidate);
+            shared: shared.clone(),
+        });
         client.spawn(async move {
             let outcome = conducted.await;
             has_left.send_replace(Some(outcome));
         });
-        let id = options.id.clone();
-        let _close_on_drop = closing.clone().drop_guard();
-        let shared = Shared { lock, id, watch, present, is_silent, left, closing, _close_on_drop };
-        Ok(Handle { shared: Arc::new(shared) })
+        Ok(Arc::new(Handle { lock, id: options.id.clone(), watch, left, shared, _close_on_drop }))
     }
 
     /// Stands until elected. Returns `None` if the candidate was closed before; it has then left the queue.
     pub(super) async fn elected(&self) -> Result<Option<Leadership>> {
         let mut failures = Failures::default();
+        let client = self.lock.client();
         // Its work failed in the term before.
-        let is_failing = self.failing_since.lock().is_some();
+        let is_failing = self.shared.present.lock().failing_since.is_some();
         self.publish_not_leading();
         loop {
             self.until_eligible().await;
-            let campaign = self.lock.client().unless_closed(self.campaign(&mut failures, is_failing)).await;
-            match campaign {
+            match client.unless_closed(self.campaign(&mut failures, is_failing)).await {
                 Err(error) if !self.is_closing() => self.fail_and_pause(error, &mut failures).await,
-                campaign => {
-                    let Some(guard) = campaign? else {
-                        if self.is_closing() {
-                            return Ok(None);
-                        }
-                        continue;
-                    };
-                    if guard.loss().is_some() && !self.lock.client().is_closed() {
-                        // Someone has deleted its node, or its session has ended, as it was granted.
-                        self.rest().await;
-                        continue;
-                    }
+                Err(error) => return Err(error),
+                Ok(None) if self.is_closing() => return Ok(None),
+                Ok(None) => {}
+                // Someone has deleted its node, or its session has ended, as it was granted.
+                Ok(Some(guard)) if guard.loss().is_some() && !client.is_closed() => self.rest().await,
+                Ok(Some(guard)) => {
                     // `stay` returns `None` if the client is being closed, which the next campaign sees.
-                    let Some(stay) = self.lock.client().stay(self.grace) else { continue };
+                    let Some(stay) = client.stay(self.grace) else { continue };
                     guard.begin_leadership_span(self.lock.path());
                     let leadership = Leadership::new(guard, stay);
                     tracing::info!(node = leadership.node_path(), "elected");
@@ -163,7 +150,7 @@ impl Candidate {
     async fn until_eligible(&self) {
         if !self.eligibility.get() && !self.is_closing() {
             self.publish_not_leading();
-            self.closing.run_until_cancelled(self.eligibility.becomes(true)).await;
+            self.shared.closing.run_until_cancelled(self.eligibility.becomes(true)).await;
             self.publish_not_leading();
         }
     }
@@ -190,11 +177,15 @@ impl Candidate {
     ) -> Result<Option<LockGuard>> {
         // A new owner each time: the same owner could re-enter.
         let owner = Owner::new();
+        let closed_while_disconnected = async {
+            self.shared.closing.cancelled().await;
+            self.lock.client().disconnected().await;
+        };
         let entry = tokio::select! {
             entry = self.lock.enter(&owner, Caller::asking()) => entry,
             // `close` waits until nothing is left of the candidate, so the entry is completed first if there is a
-            // connection.
-            () = self.closed_while_disconnected() => return Ok(None),
+            // connection. Otherwise it is undone in the background.
+            () = closed_while_disconnected => return Ok(None),
         };
         let mut turn = match entry {
             Ok(Entry::Granted(guard)) if self.eligibility.get() => return Ok(Some(guard)),
@@ -219,7 +210,7 @@ impl Candidate {
         meter.is_behind_others();
         let guard = tokio::select! {
             biased;
-            () = self.closing.cancelled() => None,
+            () = self.shared.closing.cancelled() => None,
             () = self.eligibility.becomes(false) => None,
             guard = granted(&mut turn, None) => Some(guard?),
         };
@@ -227,13 +218,6 @@ impl Candidate {
             turn.leave().await?;
         }
         Ok(guard)
-    }
-
-    /// Waits until the candidate is closed and there is no connection. What it has begun is then undone in the
-    /// background.
-    async fn closed_while_disconnected(&self) {
-        self.closing.cancelled().await;
-        self.lock.client().disconnected().await;
     }
 
     /// Leads until the leadership is lost, the leader is to resign, or `done` completes; then ends the work under it,
@@ -247,7 +231,7 @@ impl Candidate {
             _ = leadership.lost() => {}
             () = &mut asked => {}
             () = self.eligibility.becomes(false) => {}
-            () = self.closing.cancelled() => {}
+            () = self.shared.closing.cancelled() => {}
             () = done => {}
         }
         self.publish(if leadership.is_valid() {
@@ -280,7 +264,7 @@ impl Candidate {
     /// Waits before standing again, so as not to be in the way of the next leader.
     pub(super) async fn rest(&self) {
         self.publish_not_leading();
-        self.closing.run_until_cancelled(sleep(REST)).await;
+        self.shared.closing.run_until_cancelled(sleep(REST)).await;
     }
 
     /// Publishes a failure, and waits until it is time to try again.
@@ -300,12 +284,12 @@ impl Candidate {
                 () = flapping => {}
             }
         };
-        self.closing.run_until_cancelled(pause).await;
+        self.shared.closing.run_until_cancelled(pause).await;
     }
 
     /// Ends a series of failures.
     pub(super) fn succeeds(&self) {
-        *self.failing_since.lock() = None;
+        self.shared.present.lock().failing_since = None;
     }
 
     pub(super) fn fail(&self, error: Error) {
@@ -318,27 +302,28 @@ impl Candidate {
     }
 
     pub(super) fn publish(&self, state: LeaderState) {
-        let is_told = !(self.is_closing() && self.is_silent.load(Ordering::Relaxed));
+        let is_told = !(self.is_closing() && self.shared.is_silent.load(Ordering::Relaxed));
         let role = state.role();
         // The earlier state is dropped outside of the lock.
         let _before = {
-            let mut present = self.present.lock();
-            let since = match role {
-                LeaderRole::Failed => *self.failing_since.lock().get_or_insert_with(Moment::now),
-                role if role == present.role => present.since,
-                _ => Moment::now(),
-            };
-            mem::replace(&mut *present, Present { state: state.clone(), role, since })
+            let mut present = self.shared.present.lock();
+            if role == LeaderRole::Failed {
+                present.since = *present.failing_since.get_or_insert_with(Moment::now);
+            } else if role != present.role {
+                present.since = Moment::now();
+            }
+            present.role = role;
+            mem::replace(&mut present.state, state.clone())
         };
         self.watched.show_if(|before| Some((is_told && !before.is_same(&state), state)));
     }
 
     pub(super) fn is_closing(&self) -> bool {
-        self.closing.is_cancelled()
+        self.shared.closing.is_cancelled()
     }
 
     pub(super) fn closing(&self) -> &CancellationToken {
-        &self.closing
+        &self.shared.closing
     }
 }
 
@@ -354,18 +339,18 @@ impl Drop for Candidate {
 
 impl Handle {
     pub(super) fn lock(&self) -> &Reentrant {
-        &self.shared.lock
+        &self.lock
     }
 
     pub(super) fn id(&self) -> Cow<'_, str> {
-        match &self.shared.id {
+        match &self.id {
             Some(id) => Cow::Borrowed(id),
-            None => String::from_utf8_lossy(self.lock().client().identity()),
+            None => String::from_utf8_lossy(self.lock.client().identity()),
         }
     }
 
     pub(super) fn watch(&self) -> Watch<LeaderState> {
-        self.shared.watch.anew()
+        self.watch.anew()
     }
 
     pub(super) fn leadership(&self) -> Option<Leadership> {
@@ -390,7 +375,7 @@ impl Handle {
     }
 
     fn handed_out(&self, leadership: &Leadership) -> Leadership {
-        leadership.with_presence(self.lock().client().presence())
+        leadership.with_presence(self.lock.client().presence())
     }
 
     /// Waits until the candidate leads.
@@ -410,7 +395,7 @@ impl Handle {
             }
             Err(self.closed())
         };
-        self.lock().client().unless_closed(elected).await
+        self.lock.client().unless_closed(elected).await
     }
 
     pub(super) fn is_closed(&self) -> bool {
@@ -419,17 +404,17 @@ impl Handle {
 
     /// Why the candidate is closed.
     fn closed(&self) -> Error {
-        if self.lock().client().is_closed() {
+        if self.lock.client().is_closed() {
             return Error::Closed;
         }
-        Error::CandidateClosed { path: self.lock().path().to_owned() }
+        Error::CandidateClosed { path: self.lock.path().to_owned() }
     }
 
     /// Asks the leader to resign if another candidate waits.
     pub(super) async fn transfer(&self) -> Result<Option<Participant>> {
-        let mut participants = self.lock().participants().await?.into_iter();
+        let mut participants = self.lock.participants().await?.into_iter();
         let (Some(leader), Some(_)) = (participants.next(), participants.next()) else { return Ok(None) };
-        let is_asked = send_request(self.lock().client(), &leader).await?;
+        let is_asked = send_request(self.lock.client(), &leader).await?;
         Ok(Some(leader).filter(|_| is_asked))
     }
 
@@ -440,7 +425,7 @@ impl Handle {
             self.shared.is_silent.store(is_silent, Ordering::Relaxed);
             self.shared.closing.cancel();
         }
-        let mut left = self.shared.left.clone();
+        let mut left = self.left.clone();
         // The channel closes without an outcome if the runtime was shut down.
         let left = guarded(left.wait_for(Option::is_some)).await;
         left.ok().and_then(|outcome| (*outcome).clone()).unwrap_or(Err(Error::Closed))

@@ -1,6 +1,7 @@
 //! A candidate that leads until it gives the leadership up or loses it.
 
 use std::future::pending;
+use std::sync::Arc;
 
 use super::candidate::{Candidate, Handle};
 use super::leadership::Leadership;
@@ -55,7 +56,7 @@ use crate::queue::LATCH;
 #[derive(Clone)]
 #[must_use = "if unused, the candidate leaves the election at once"]
 pub struct LeaderLatch {
-    handle: Handle,
+    handle: Arc<Handle>,
 }
 
 debug_by!(LeaderLatch, |it| path: it.path(), role: it.health().role);

@@ -3,8 +3,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-use futures_util::FutureExt;
-use futures_util::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::runtime;
 use tokio::sync::Notify;
@@ -60,7 +58,7 @@ use crate::queue::MUTEX;
 #[derive(Clone)]
 #[must_use = "if unused, the candidate leaves the election at once"]
 pub struct LeaderSelector {
-    handle: Handle,
+    handle: Arc<Handle>,
     queueing: Arc<Queueing>,
     /// Not owned by the candidate, whose background task might then be the last to keep a client open.
     _work: Arc<Kept>,
@@ -69,14 +67,9 @@ pub struct LeaderSelector {
 debug_by!(LeaderSelector, |it| path: it.path(), role: it.health().role);
 candidate_methods!(LeaderSelector);
 
-/// What runs in each term, on the runtime where the selector was started. The mutex is never contended: there is
-/// one term at a time.
-type Work = Arc<Doing>;
-type Doing = Mutex<dyn FnMut(Leadership) -> BoxFuture<'static, Result<(), WorkError>> + Send>;
-
 /// The work, until the candidate has left: whatever the work has captured is not kept for longer, not even a handle to
 /// the selector itself.
-struct Kept(Mutex<Option<Box<dyn Send + Sync>>>);
+struct Kept(Mutex<Option<Arc<dyn Send + Sync>>>);
 
 /// Has the work dropped when the candidate has left.
 struct Leaving(Weak<Kept>);
@@ -122,8 +115,7 @@ impl LeaderSelector {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let work = boxed(work);
-        Self::start_queueing(client, path, &options, true, in_tasks(client, &work)?, work)
+        Self::start_in_tasks(client, path, &options, true, work)
     }
 
     /// Starts a candidate that leads once, and then once more for each [`requeue`](Self::requeue); otherwise like
@@ -144,23 +136,68 @@ impl LeaderSelector {
         F: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        let work = boxed(work);
-        Self::start_queueing(client, path, &options, false, in_tasks(client, &work)?, work)
+        Self::start_in_tasks(client, path, &options, false, work)
     }
 
-    /// Starts a selector. `begin` runs the work, which is `kept` until the candidate has left or no handle to the selector
+    /// Starts a selector that runs its work in tasks of the current runtime.
+    fn start_in_tasks<W, F, E>(
+        client: &Client,
+        path: &str,
+        options: &LeaderOptions,
+        is_automatic: bool,
+        work: W,
+    ) -> Result<Self>
+    where
+        W: FnMut(Leadership) -> F + Send + 'static,
+        F: Future<Output = Result<(), E>> + Send + 'static,
+        E: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let runtime = runtime::Handle::try_current().map_err(|_| Error::InvalidArgument {
+            argument: "runtime",
+            reason: "the work of a selector runs on a tokio runtime; start the selector within that".into(),
+        })?;
+        // Never contended: there is one term at a time.
+        let work = Arc::new(Mutex::new(work));
+        let weak = Arc::downgrade(&work);
+        let presence = client.presence().as_ref().map(Arc::downgrade).unwrap_or_default();
+        let home = client.home().clone();
+        let begin = move |leadership: &Leadership| {
+            // Without a presence, the candidate is being closed.
+            let leadership = leadership.with_presence(presence.upgrade());
+            let work = weak.clone();
+            // In a task of its own: it may panic, and it may take long between two awaits.
+            home.spawn_on(&runtime, async move {
+                // The call is part of the work: no one else leads before it has returned.
+                let working = async {
+                    let begun = work.upgrade().map(|work| {
+                        let mut begin = work.lock();
+                        begin(leadership.clone())
+                    });
+                    match begun {
+                        Some(working) => working.await.map_err(WorkError::new),
+                        // The selector was dropped.
+                        None => Ok(()),
+                    }
+                };
+                outcome_of(&leadership, leadership.run(working).await)
+            })
+        };
+        Self::start_queueing(client, path, options, is_automatic, begin, work)
+    }
+
+    /// Starts a selector. `begin` runs the work, which is kept until the candidate has left or no handle to the selector
     /// exists.
     pub(super) fn start_queueing(
         client: &Client,
         path: &str,
         options: &LeaderOptions,
         is_automatic: bool,
-        begin: impl Fn(&Leadership) -> JoinHandle<Result<(), Undone>> + Send + 'static,
-        kept: impl Send + Sync + 'static,
+        begin: impl Fn(&Leadership) -> JoinHandle<Result<()>> + Send + 'static,
+        work: Arc<impl Send + Sync + 'static>,
     ) -> Result<Self> {
         let queueing = Queueing { is_automatic, stands: AtomicBool::new(true), wanted: Notify::new() };
         let queueing = Arc::new(queueing);
-        let kept = Arc::new(Kept(Mutex::new(Some(Box::new(kept)))));
+        let kept = Arc::new(Kept(Mutex::new(Some(work))));
         let leaving = Leaving(Arc::downgrade(&kept));
         let conduct = |candidate| {
             let standing = stand(candidate, queueing.clone(), begin);
@@ -218,50 +255,15 @@ impl LeaderSelector {
     }
 }
 
-fn boxed<W, F, E>(mut work: W) -> Work
-where
-    W: FnMut(Leadership) -> F + Send + 'static,
-    F: Future<Output = Result<(), E>> + Send + 'static,
-    E: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    Arc::new(Mutex::new(move |leadership| {
-        let work = work(leadership);
-        async { work.await.map_err(WorkError::new) }.boxed()
-    }))
-}
-
-/// Runs the work in tasks of the current runtime.
-///
-/// # Errors
-/// - [`Error::InvalidArgument`]: there is no runtime.
-fn in_tasks(
-    client: &Client,
-    work: &Work,
-) -> Result<impl Fn(&Leadership) -> JoinHandle<Result<(), Undone>> + Send + use<>> {
-    let runtime = runtime::Handle::try_current().map_err(|_| Error::InvalidArgument {
-        argument: "runtime",
-        reason: "the work of a selector runs on a tokio runtime; start the selector within that".into(),
-    })?;
-    let presence = client.presence().as_ref().map(Arc::downgrade).unwrap_or_default();
-    let weak = Arc::downgrade(work);
-    let home = client.home().clone();
-    Ok(move |leadership: &Leadership| {
-        // Without a presence, the candidate is being closed.
-        let leadership = leadership.with_presence(presence.upgrade());
-        home.spawn_on(&runtime, lead(leadership, weak.clone()))
-    })
-}
-
 async fn stand(
     candidate: Candidate,
     queueing: Arc<Queueing>,
-    begin: impl Fn(&Leadership) -> JoinHandle<Result<(), Undone>>,
+    begin: impl Fn(&Leadership) -> JoinHandle<Result<()>>,
 ) -> Result<()> {
     let mut failures = Failures::default();
     // The outcome of the last work, if the candidate does not stand again by itself.
     let mut outcome = Ok(());
     while let Some(leadership) = candidate.elected().await? {
-        let path = leadership.node_path().to_owned();
         let term = leadership.clone();
         let begun = Instant::now();
         let mut working = begin(&leadership);
@@ -279,36 +281,37 @@ async fn stand(
         if term.went_well() || begun.elapsed() > LONGEST_PAUSE {
             failures.reset();
         }
-        drop(term);
         let done = done.unwrap_or_else(|error| {
             if error.is_cancelled() {
                 // The work's runtime is shut down. The candidate leaves, so as not to stand in the way of those
                 // that can work.
                 candidate.closing().cancel();
             }
-            Err(Undone::Failed(WorkError::of_task(error)))
+            outcome_of(&term, Ok(Err(WorkError::of_task(error))))
         });
+        drop(term);
         if candidate.is_closing() {
             // The caller of `close` gets the outcome of the work as well.
             return match done {
-                Ok(()) | Err(Undone::Stopped(LossReason::Resigned | LossReason::Closed)) => ended,
-                Err(undone) => Err(undone.error(path)),
+                Ok(())
+                | Err(Error::WorkStopped { reason: LossReason::Resigned | LossReason::Closed, .. }) => ended,
+                failed => failed,
             };
         }
         if queueing.is_automatic {
             match done {
-                Err(undone @ Undone::Failed(_)) => {
-                    candidate.fail_and_pause(undone.error(path), &mut failures).await;
+                Err(error @ Error::WorkFailed { .. }) => {
+                    candidate.fail_and_pause(error, &mut failures).await;
                 }
                 // The work runs again in the next term.
-                Ok(()) | Err(Undone::Stopped(_)) => {
+                _ => {
                     failures.reset();
                     candidate.succeeds();
                     candidate.rest().await;
                 }
             }
         } else {
-            outcome = done.map_err(|undone| undone.error(path));
+            outcome = done;
             // Set before the outcome is published, so that a caller who sees the outcome can call `requeue`.
             queueing.stands.store(false, Ordering::Relaxed);
             match &outcome {
@@ -328,45 +331,17 @@ async fn stand(
     outcome
 }
 
-/// Why work was not done.
-pub(super) enum Undone {
-    Failed(WorkError),
-    /// It was dropped when the leadership ended for this reason.
-    Stopped(LossReason),
-}
-
-impl Undone {
-    /// Returns what became of work that was run under a leadership.
-    pub(super) fn of(run: Result<Result<(), WorkError>>) -> Result<(), Self> {
-        match run {
-            Ok(done) => done.map_err(Self::Failed),
-            Err(Error::LockLost { reason, .. }) => Err(Self::Stopped(reason)),
-            // There is no other error.
-            Err(_) => Err(Self::Stopped(LossReason::Closed)),
-        }
+/// Returns what became of work that was run under a leadership.
+///
+/// # Errors
+/// - [`Error::WorkFailed`].
+/// - [`Error::WorkStopped`]: it was dropped when the leadership ended.
+pub(super) fn outcome_of(leadership: &Leadership, run: Result<Result<(), WorkError>>) -> Result<()> {
+    let path = leadership.node_path().to_owned();
+    match run {
+        Ok(done) => done.map_err(|source| Error::WorkFailed { path, source }),
+        Err(Error::LockLost { reason, .. }) => Err(Error::WorkStopped { path, reason }),
+        // There is no other error.
+        Err(_) => Err(Error::WorkStopped { path, reason: LossReason::Closed }),
     }
-
-    fn error(self, path: String) -> Error {
-        match self {
-            Self::Failed(source) => Error::WorkFailed { path, source },
-            Self::Stopped(reason) => Error::WorkStopped { path, reason },
-        }
-    }
-}
-
-/// Runs the work in a task of its own: it may panic, and it may take long between two awaits.
-async fn lead(leadership: Leadership, work: Weak<Doing>) -> Result<(), Undone> {
-    // The call is part of the work: no one else leads before it has returned.
-    let working = async {
-        let begun = work.upgrade().map(|work| {
-            let mut begin = work.lock();
-            begin(leadership.clone())
-        });
-        match begun {
-            Some(working) => working.await,
-            // The selector was dropped.
-            None => Ok(()),
-        }
-    };
-    Undone::of(leadership.run(working).await)
 }

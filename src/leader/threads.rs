@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::leadership::Leadership;
 use super::options::LeaderOptions;
-use super::selector::{LeaderSelector, Undone};
+use super::selector::{LeaderSelector, outcome_of};
 use crate::client::Client;
 use crate::error::{Result, WorkError};
 
@@ -35,25 +35,26 @@ impl LeaderSelector {
             let (ended, end) = oneshot::channel();
             let (weak, leadership) = (weak.clone(), leadership.clone());
             let thread = thread::Builder::new().name("zk-recipes-leader".into());
+            let term = leadership.clone();
             let started = thread.spawn(move || drop(ended.send(lead(leadership, &weak))));
             // Runs in the candidate's own task, and so on the client's runtime.
             tokio::spawn(async move {
-                match started {
-                    // The thread always sends, unless dropping the work panics.
-                    Ok(_) => end.await.unwrap_or_else(|_| failed("its thread has ended")),
-                    Err(error) => failed(error),
-                }
+                let lost = match started {
+                    Ok(_) => match end.await {
+                        Ok(ended) => return ended,
+                        // The thread always sends, unless dropping the work panics.
+                        Err(_) => WorkError::new("its thread has ended"),
+                    },
+                    Err(error) => WorkError::new(error),
+                };
+                outcome_of(&term, Ok(Err(lost)))
             })
         };
         Self::start_queueing(client, path, options, is_automatic, begin, work)
     }
 }
 
-fn failed(error: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Result<(), Undone> {
-    Err(Undone::Failed(WorkError::new(error)))
-}
-
-fn lead<W>(leadership: Leadership, work: &Weak<Mutex<W>>) -> Result<(), Undone>
+fn lead<W>(leadership: Leadership, work: &Weak<Mutex<W>>) -> Result<()>
 where
     W: FnMut(Leadership) -> Result<(), WorkError>,
 {
@@ -64,8 +65,6 @@ where
         let mut work = work.lock();
         leadership.run_blocking(|| work(leadership.clone()))
     };
-    match catch_unwind(AssertUnwindSafe(run)) {
-        Ok(run) => Undone::of(run),
-        Err(panic) => Err(Undone::Failed(WorkError::of_panic(panic))),
-    }
+    let run = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Ok(Err(WorkError::of_panic(panic))));
+    outcome_of(&leadership, run)
 }

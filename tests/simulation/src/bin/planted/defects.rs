@@ -179,13 +179,13 @@ pub(crate) const DEFECTS: &[Defect] = &[
         file: "src/leader/candidate.rs",
         place: "[[tokio::select! {
             biased;
-            () = self.closing.cancelled() => None,
+            () = self.shared.closing.cancelled() => None,
             () = self.eligibility.becomes(false) => None,
             guard = granted(&mut turn, None) => Some(guard?),
         }]]",
         broken: "tokio::select! {
             biased;
-            () = self.closing.cancelled() => None,
+            () = self.shared.closing.cancelled() => None,
             guard = granted(&mut turn, None) => Some(guard?),
         }",
         arguments: "--recipe leaders",
