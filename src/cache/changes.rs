@@ -47,7 +47,7 @@ impl Changes {
     /// Cancel safe: no event is lost.
     pub async fn next(&mut self) -> Option<CacheEvent> {
         if self.covered.is_none() {
-            self.shared.loaded().await?;
+            self.shared.wait_until(|_, _| Some(())).await.ok()?;
             return Some(self.reset());
         }
         let mut news = self.shared.news();
@@ -71,11 +71,12 @@ impl Changes {
     fn take_next(&mut self) -> Result<CacheEvent, TryRecvError> {
         loop {
             match self.receiver.try_recv() {
-                Ok(change) => {
-                    if let Some(event) = self.take(change) {
-                        return Ok(event);
-                    }
+                Ok((number, change)) if Some(number) > self.covered => {
+                    self.covered = Some(number);
+                    return Ok(CacheEvent::Change(change));
                 }
+                // The snapshot has it already.
+                Ok(_) => {}
                 Err(TryRecvError::Lagged(_)) => return Ok(self.reset()),
                 Err(error) => return Err(error),
             }
@@ -87,12 +88,5 @@ impl Changes {
         let snapshot = self.shared.snapshot();
         self.covered = Some(snapshot.changes());
         CacheEvent::Reset(snapshot)
-    }
-
-    fn take(&mut self, (number, change): (u64, Change)) -> Option<CacheEvent> {
-        (Some(number) > self.covered).then(|| {
-            self.covered = Some(number);
-            CacheEvent::Change(change)
-        })
     }
 }

@@ -71,13 +71,9 @@ impl CachedNode {
         !self.is_readable && self.created == 0
     }
 
-    /// The same node, which may not be read any more.
-    pub(super) fn without_data(&self) -> Self {
-        Self { data: None, is_readable: false, ..self.clone() }
-    }
-
+    /// The same node, which may be read now, or may not be read any more.
     pub(super) fn with_readable(&self, is_readable: bool) -> Self {
-        Self { is_readable, ..self.clone() }
+        Self { data: self.data.clone().filter(|_| is_readable), is_readable, ..self.clone() }
     }
 
     #[cfg(test)]

@@ -84,14 +84,6 @@ impl Shared {
         self.news.borrow().has_loaded
     }
 
-    /// Waits until the cache has loaded. Returns `None` if it has ended before.
-    pub(super) async fn loaded(&self) -> Option<()> {
-        let mut news = self.news.subscribe();
-        // The sender is ours.
-        let news = guarded(news.wait_for(|news| news.has_loaded || news.is_over)).await.ok()?;
-        news.has_loaded.then_some(())
-    }
-
     /// Waits until `decide` returns a value for the snapshot and the state, of a cache that has loaded.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ pub(crate) struct Tree {
 #[derive(Clone, Debug)]
 enum Page {
     Leaf(Vec<Arc<CachedNode>>),
-    /// Not empty, and neither are its pages.
+    /// Not empty, and neither are its pages. Pages that have become short stay so.
     Inner(Vec<Arc<Page>>),
 }
 
@@ -167,39 +167,11 @@ impl Page {
                 let removed = Arc::make_mut(&mut pages[at]).remove(key)?;
                 if pages[at].len() == 0 {
                     pages.remove(at);
-                } else {
-                    merge(pages, at);
-                }
-                if pages.is_empty() {
-                    *self = Self::Leaf(Vec::new());
                 }
                 Some(removed)
             }
         }
     }
-
-    /// Appends a page of the same height.
-    fn append(&mut self, mut other: Arc<Page>) {
-        match (self, Arc::make_mut(&mut other)) {
-            (Self::Leaf(nodes), Self::Leaf(others)) => nodes.append(others),
-            (Self::Inner(pages), Self::Inner(others)) => pages.append(others),
-            _ => {}
-        }
-    }
-}
-
-/// Merges a page with its neighbour if both have become short.
-fn merge(pages: &mut Vec<Arc<Page>>, at: usize) {
-    let is_short = |at: usize| {
-        pages.get(at).zip(pages.get(at + 1)).is_some_and(|(one, two)| one.len() + two.len() <= MOST / 2)
-    };
-    let left = match at {
-        at if is_short(at) => at,
-        at if at > 0 && is_short(at - 1) => at - 1,
-        _ => return,
-    };
-    let right = pages.remove(left + 1);
-    Arc::make_mut(&mut pages[left]).append(right);
 }
 
 fn find(nodes: &[Arc<CachedNode>], wanted: Key<'_>) -> Result<usize, usize> {

@@ -564,7 +564,8 @@ impl Core {
             }
             if known.is_none_or(|known| known.is_readable()) {
                 self.put(
-                    known.map_or_else(|| CachedNode::hidden(path.clone()), |known| known.without_data()),
+                    known
+                        .map_or_else(|| CachedNode::hidden(path.clone()), |known| known.with_readable(false)),
                 );
             }
         }
