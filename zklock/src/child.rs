@@ -74,83 +74,72 @@ impl Running {
         Ok(Self { child, pid, has_own_group })
     }
 
-    /// Waits until it ends, and forwards signals to it meanwhile. Stops it when `stop` reports a reason to.
+    /// Waits until it ends, and forwards signals to it meanwhile. Stops it when `stop` reports a reason to, and kills what
+    /// is left of it after the grace.
     pub(crate) async fn supervise<R>(
         mut self,
         signals: &mut Signals,
         stop: impl Future<Output = R>,
         grace: Duration,
-        announce: impl FnOnce(&R),
+        announce: impl Fn(&R),
     ) -> Result<Ended<R>, Failure> {
         let mut stop = pin!(stop);
-        let mut last = None;
-        let reason = loop {
-            tokio::select! {
-                biased;
-                status = self.child.wait() => {
-                    return Ok(Ended { status: status.map_err(cannot_wait)?, stopped: None, told_to_end: None });
-                }
-                reason = &mut stop => break reason,
-                signal = signals.next() => {
-                    self.forward(signal);
-                    last = signal.ends().map(|number| (number, Instant::now())).or(last);
-                }
-            }
-        };
-        self.send(Signal::TERM);
-        // One that is stopped gets nothing else before.
-        self.send(Signal::CONT);
-        announce(&reason);
-        let mut told_to_end = last.filter(|(_, at)| at.elapsed() < grace).map(|(number, _)| number);
-        let status = self.stopped(signals, grace, &mut told_to_end).await?;
-        Ok(Ended { status, stopped: Some(reason), told_to_end })
-    }
-
-    /// Waits until it ends that has been asked to, and makes it after the grace.
-    async fn stopped(
-        &mut self,
-        signals: &mut Signals,
-        grace: Duration,
-        told_to_end: &mut Option<i32>,
-    ) -> Result<ExitStatus, Failure> {
-        let deadline = Instant::now().checked_add(grace);
-        let mut over = pin!(async {
-            match deadline {
-                Some(deadline) => sleep_until(deadline).await,
-                None => std::future::pending().await,
-            }
-        });
+        // When it was told to end, and why.
+        let mut stopped: Option<(Instant, R)> = None;
         let mut is_killed = false;
+        // The last signal that asked this process to end.
+        let mut last = None;
         let status = loop {
+            let deadline = stopped.as_ref().and_then(|(at, _)| at.checked_add(grace)).filter(|_| !is_killed);
             tokio::select! {
                 biased;
                 status = self.child.wait() => break status.map_err(cannot_wait)?,
-                () = &mut over, if !is_killed => {
+                reason = &mut stop, if stopped.is_none() => {
+                    self.send(Signal::TERM);
+                    // One that is stopped gets nothing else before.
+                    self.send(Signal::CONT);
+                    announce(&reason);
+                    stopped = Some((Instant::now(), reason));
+                }
+                () = sleep_until(deadline.unwrap_or_else(Instant::now)), if deadline.is_some() => {
                     say(&format!("the command has not ended within {grace:?} of SIGTERM: SIGKILL"));
                     self.send(Signal::KILL);
                     is_killed = true;
                 }
                 signal = signals.next() => {
                     self.forward(signal);
-                    *told_to_end = signal.ends().or(*told_to_end);
+                    last = signal.ends().map(|number| (number, Instant::now())).or(last);
                 }
             }
         };
-        if self.has_own_group && !is_killed {
-            let empty = async {
-                while test_kill_process_group(self.pid).is_ok() {
-                    // The first process of a container inherits what the command has left behind.
-                    while let Ok(Some(_)) = waitpgid(self.pid, WaitOptions::NOHANG) {}
-                    sleep(LOOK).await;
-                }
-            };
-            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
-            if timeout(left.unwrap_or(Duration::MAX), empty).await.is_err() {
-                say("the command has ended, but not all that it started: SIGKILL");
-                let _ = kill_process_group(self.pid, Signal::KILL);
-            }
+        let Some((at, reason)) = stopped else {
+            return Ok(Ended { status, stopped: None, told_to_end: None });
+        };
+        if !is_killed {
+            self.kill_rest(at.checked_add(grace)).await;
         }
-        Ok(status)
+        let is_recent = |told: &Instant| told.checked_add(grace).is_none_or(|until| until > at);
+        let told_to_end = last.filter(|(_, told)| is_recent(told)).map(|(number, _)| number);
+        Ok(Ended { status, stopped: Some(reason), told_to_end })
+    }
+
+    /// Waits until all processes of its group have ended, and kills them after the deadline.
+    async fn kill_rest(&self, deadline: Option<Instant>) {
+        if !self.has_own_group {
+            return;
+        }
+        let empty = async {
+            while test_kill_process_group(self.pid).is_ok() {
+                // The first process of a container inherits what the command has left behind.
+                while let Ok(Some(_)) = waitpgid(self.pid, WaitOptions::NOHANG) {}
+                sleep(LOOK).await;
+            }
+        };
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if timeout(left.unwrap_or(Duration::MAX), empty).await.is_err() {
+            say("the command has ended, but not all that it started: SIGKILL");
+            let _ = kill_process_group(self.pid, Signal::KILL);
+        }
     }
 
     fn forward(&self, signal: Received) {

@@ -71,47 +71,41 @@ impl Server {
     }
 
     fn judge(&self, is_in_ensemble: bool) -> Vec<Finding> {
-        let mut findings = Vec::new();
+        let version = self.version().map(|version| version.judge(is_in_ensemble));
+        let all = [Some(self.state()), version, self.settings(), self.load()];
+        all.into_iter().flatten().map(|finding| finding.of(&*self.name)).collect()
+    }
+
+    fn state(&self) -> Finding {
+        const CHECK: &str = "server";
         match (&self.srvr, self.mode()) {
-            (Answer::Failed(error), _) => {
-                findings.push(Finding::problem("server", format!("does not answer: {error}")));
-            }
-            (Answer::NotServing, _) => {
-                findings.push(Finding::problem("server", "runs, but serves nobody: it has no quorum"));
-            }
-            (Answer::NotAsked, _) => findings.push(Finding::ok(
-                "server",
+            (Answer::Failed(error), _) => Finding::problem(CHECK, format!("does not answer: {error}")),
+            (Answer::NotServing, _) => Finding::problem(CHECK, "runs, but serves nobody: it has no quorum"),
+            (Answer::NotAsked, _) => Finding::ok(
+                CHECK,
                 "not asked for its version and settings: four-letter words are not encrypted",
-            )),
-            (_, None) => findings.push(Finding::warning(
-                "server",
+            ),
+            (_, None) => Finding::warning(
+                CHECK,
                 "does not tell its version and mode: `srvr` is not in its 4lw.commands.whitelist",
-            )),
-            (_, Some("standalone")) => findings.push(Finding::warning(
-                "server",
+            ),
+            (_, Some("standalone")) => Finding::warning(
+                CHECK,
                 "standalone: an outage of it stops all locks; in production, run three or five servers",
-            )),
-            (_, Some(mode)) => findings.push(Finding::ok("server", mode)),
+            ),
+            (_, Some(mode)) => Finding::ok(CHECK, mode),
         }
-        findings.extend(self.version().map(|version| version.judge(is_in_ensemble)));
-        match (&self.conf, self.setting("tickTime")) {
-            (Answer::NotAllowed, _) => findings
-                .push(Finding::ok("settings", "not told: `conf` is not in its 4lw.commands.whitelist")),
-            (_, Some(tick)) => {
-                let limit = |name| self.setting(name).map_or("?".to_owned(), |limit| format!("{limit}ms"));
-                findings.push(Finding::ok(
-                    "settings",
-                    format!(
-                        "tick {tick}ms, session timeouts from {} to {}",
-                        limit("minSessionTimeout"),
-                        limit("maxSessionTimeout")
-                    ),
-                ));
-            }
-            _ => {}
+    }
+
+    fn settings(&self) -> Option<Finding> {
+        const CHECK: &str = "settings";
+        if self.conf == Answer::NotAllowed {
+            return Some(Finding::ok(CHECK, "not told: `conf` is not in its 4lw.commands.whitelist"));
         }
-        findings.extend(self.load());
-        findings.into_iter().map(|finding| finding.of(&*self.name)).collect()
+        let tick = self.setting("tickTime")?;
+        let limit = |name| self.setting(name).map_or("?".to_owned(), |limit| format!("{limit}ms"));
+        let (least, most) = (limit("minSessionTimeout"), limit("maxSessionTimeout"));
+        Some(Finding::ok(CHECK, format!("tick {tick}ms, session timeouts from {least} to {most}")))
     }
 
     fn load(&self) -> Option<Finding> {

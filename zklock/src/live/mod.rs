@@ -83,32 +83,26 @@ async fn print_changes(
     loop {
         sight.looks();
         let Some(looked) = while_read(read(client), &sight, &mut is_old).await else { return Ok(()) };
-        let view = match looked {
-            Ok(view) => view,
+        let mut pause = every;
+        match looked {
+            Ok(view) => {
+                sight.has_seen();
+                if std::mem::take(&mut is_old) {
+                    say("the servers answer again");
+                }
+                pause = self::pause(every, &view);
+                if last.as_ref() != Some(&view.state) {
+                    let mut line = view.json;
+                    line["at"] = rfc3339(SystemTime::now()).into();
+                    if print_while_read(format!("{line}\n")).await?.is_break() {
+                        return Ok(());
+                    }
+                    last = Some(view.state);
+                }
+            }
             // The first look tells a path that was mistyped from one that is gone.
             Err(failure) if last.is_none() => return Err(failure),
-            Err(failure) => {
-                if !std::mem::replace(&mut is_old, true) {
-                    say(&format!("what was printed is old: {failure}"));
-                }
-                if while_read(sleep(every), &sight, &mut is_old).await.is_none() {
-                    return Ok(());
-                }
-                continue;
-            }
-        };
-        sight.has_seen();
-        if std::mem::take(&mut is_old) {
-            say("the servers answer again");
-        }
-        let pause = pause(every, &view);
-        if last.as_ref() != Some(&view.state) {
-            let mut line = view.json;
-            line["at"] = rfc3339(SystemTime::now()).into();
-            if print_while_read(format!("{line}\n")).await?.is_break() {
-                return Ok(());
-            }
-            last = Some(view.state);
+            Err(failure) => say_if_old(Some(failure.to_string()), &mut is_old),
         }
         if while_read(sleep(pause), &sight, &mut is_old).await.is_none() {
             return Ok(());
@@ -127,10 +121,15 @@ async fn while_read<T>(until: impl Future<Output = T>, sight: &Sight, is_old: &m
         if let Ok(output) = output {
             return Some(output);
         }
-        if !*is_old && let Some(doubt) = sight.doubt() {
-            say(&format!("what was printed is old: {doubt}"));
-            *is_old = true;
-        }
+        say_if_old(sight.doubt(), is_old);
+    }
+}
+
+/// Says it once.
+fn say_if_old(doubt: Option<String>, is_old: &mut bool) {
+    if let Some(doubt) = doubt.filter(|_| !*is_old) {
+        say(&format!("what was printed is old: {doubt}"));
+        *is_old = true;
     }
 }
 
