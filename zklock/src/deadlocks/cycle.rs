@@ -21,7 +21,6 @@ pub(crate) struct Deadlock {
 /// holds and waits for itself has several tasks, which are independent.
 pub(crate) fn deadlocks(graph: &Graph<'_>) -> Vec<Deadlock> {
     let mut stuck = Stuck::new(graph);
-    stuck.settle();
     let mut groups;
     loop {
         groups = stuck.groups();
@@ -34,7 +33,6 @@ pub(crate) fn deadlocks(graph: &Graph<'_>) -> Vec<Deadlock> {
         for node in selfish.into_iter().filter(|node| graph.entry(*node).is_holder) {
             stuck.free(node);
         }
-        stuck.settle();
     }
     let deadlocked: Vec<_> = groups.into_iter().filter(|group| stuck.has_several_holders(group)).collect();
     deadlocked
@@ -51,7 +49,6 @@ struct Stuck<'g, 'a> {
     waiters: Vec<Vec<usize>>,
     /// How many of those that it waits for must still go on before each node can.
     missing: Vec<usize>,
-    fresh: Vec<usize>,
 }
 
 impl<'g, 'a> Stuck<'g, 'a> {
@@ -65,8 +62,7 @@ impl<'g, 'a> Stuck<'g, 'a> {
             }
             missing.push(if *is_one_enough { nodes.len().min(1) } else { nodes.len() });
         }
-        let mut stuck =
-            Self { graph, is_free: vec![false; graph.len()], waiters, missing, fresh: Vec::new() };
+        let mut stuck = Self { graph, is_free: vec![false; graph.len()], waiters, missing };
         for node in 0..graph.len() {
             if stuck.missing[node] == 0 {
                 stuck.free(node);
@@ -75,20 +71,17 @@ impl<'g, 'a> Stuck<'g, 'a> {
         stuck
     }
 
+    /// Frees a node, and all that only waited for what is free.
     fn free(&mut self, node: usize) {
-        if !std::mem::replace(&mut self.is_free[node], true) {
-            self.fresh.push(node);
-        }
-    }
-
-    /// Frees all that only waited for what is free.
-    fn settle(&mut self) {
-        while let Some(node) = self.fresh.pop() {
-            for index in 0..self.waiters[node].len() {
-                let waiter = self.waiters[node][index];
-                self.missing[waiter] = self.missing[waiter].saturating_sub(1);
-                if self.missing[waiter] == 0 {
-                    self.free(waiter);
+        let mut ahead = vec![node];
+        while let Some(node) = ahead.pop() {
+            if std::mem::replace(&mut self.is_free[node], true) {
+                continue;
+            }
+            for waiter in &self.waiters[node] {
+                self.missing[*waiter] = self.missing[*waiter].saturating_sub(1);
+                if self.missing[*waiter] == 0 {
+                    ahead.push(*waiter);
                 }
             }
         }
