@@ -209,20 +209,6 @@ impl<'a> Iter<'a> {
             }
         }
     }
-
-    /// Goes to the next leaf, or tells that there is none.
-    fn next_leaf(&mut self) -> Option<()> {
-        while let Some(pages) = self.stack.last_mut() {
-            match pages.next() {
-                Some(page) => {
-                    self.descend(page, ("", ""));
-                    return Some(());
-                }
-                None => drop(self.stack.pop()),
-            }
-        }
-        None
-    }
 }
 
 impl<'a> Iterator for Iter<'a> {
@@ -233,7 +219,10 @@ impl<'a> Iterator for Iter<'a> {
             if let Some(node) = self.leaf.next() {
                 return Some(node);
             }
-            self.next_leaf()?;
+            match self.stack.last_mut()?.next() {
+                Some(page) => self.descend(page, ("", "")),
+                None => drop(self.stack.pop()),
+            }
         }
     }
 }

@@ -12,7 +12,7 @@ use super::super::options::CacheOptions;
 use super::super::snapshot::Snapshot;
 use super::super::tree::split;
 use super::event::{Found, Op, Rules};
-use super::sizes::{Seen, Size, Sizes};
+use super::sizes::{Filling, Size, Sizes};
 use super::want::{Listed, Reading, Want, What};
 use crate::error::{Error, Result};
 
@@ -154,7 +154,7 @@ impl Core {
     /// Reads of the stat alone come alone.
     pub(in crate::cache) fn next(&mut self) -> Vec<Op> {
         let mut ops = Vec::new();
-        let mut filling = self.sizes.begin();
+        let mut filling = Filling::default();
         // Events that keep coming must not keep the load from going on.
         if !self.queue.is_empty() && !self.sweep_one() {
             self.queue.append(&mut self.postponed);
@@ -435,12 +435,12 @@ impl Core {
     /// # Errors
     /// The cache cannot go on.
     pub(in crate::cache) fn apply(&mut self, replies: Vec<(Op, Found)>) -> Result<()> {
-        let mut seen = Seen::default();
+        let mut sizes = Vec::new();
         for (op, found) in replies {
             match (op, found) {
                 (Op::Data(path), Found::Node(data, stat)) => {
                     let before = self.held.nodes.get(&path).map(|node| node.data_length());
-                    seen.add(stat.data_length.try_into().unwrap_or_default(), before);
+                    sizes.push((stat.data_length.try_into().unwrap_or_default(), before));
                     self.node_read(&path, data, &stat, true)?;
                 }
                 (Op::Stat(path), Found::Node(_, stat)) => {
@@ -487,7 +487,7 @@ impl Core {
                 }
             }
         }
-        self.sizes.replied(seen);
+        self.sizes.replied(&sizes);
         self.ensure_room()
     }
 

@@ -36,17 +36,8 @@ pub(super) enum Size {
     Names(usize),
 }
 
-/// What a reply had.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Seen {
-    /// The data of its largest node; `None` if it had no data.
-    largest: Option<usize>,
-    /// The data of the largest of the nodes that had less before.
-    grown: usize,
-}
-
 /// A request in the making.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Filling {
     reads: usize,
     bytes: usize,
@@ -55,16 +46,6 @@ pub(super) struct Filling {
 impl Default for Sizes {
     fn default() -> Self {
         Self { guess: FIRST_GUESS, grown: 0, reply: REPLY }
-    }
-}
-
-impl Seen {
-    /// Adds a node of so many bytes, which had so many before.
-    pub(super) fn add(&mut self, bytes: usize, before: Option<usize>) {
-        self.largest = self.largest.max(Some(bytes));
-        if before.is_some_and(|before| before < bytes) {
-            self.grown = self.grown.max(bytes);
-        }
     }
 }
 
@@ -80,15 +61,14 @@ impl Sizes {
         self.reply = 0;
     }
 
-    pub(super) fn replied(&mut self, seen: Seen) {
-        let Some(largest) = seen.largest else { return };
+    /// A reply had nodes of so many bytes of data, which had so many before.
+    pub(super) fn replied(&mut self, nodes: &[(usize, Option<usize>)]) {
+        let Some(largest) = nodes.iter().map(|(bytes, _)| *bytes).max() else { return };
+        let grown = nodes.iter().filter(|(bytes, before)| before.is_some_and(|before| before < *bytes));
+        let largest_grown = grown.map(|(bytes, _)| *bytes).max().unwrap_or(0);
         self.guess = largest.max(self.guess / 2);
-        self.grown = seen.grown.max(self.grown / 2);
+        self.grown = largest_grown.max(self.grown / 2);
         self.reply = (self.reply + REPLY / 64).min(REPLY);
-    }
-
-    pub(super) fn begin(&self) -> Filling {
-        Filling { reads: 0, bytes: 0 }
     }
 
     /// Adds a read. Returns whether there is room for it. There always is for the first one.
@@ -112,14 +92,8 @@ mod tests {
     use super::*;
 
     fn fill(sizes: &Sizes, size: Size) -> usize {
-        let mut filling = sizes.begin();
+        let mut filling = Filling::default();
         (0..1000).take_while(|_| sizes.adds(&mut filling, size)).count()
-    }
-
-    fn seen(bytes: usize, before: Option<usize>) -> Seen {
-        let mut seen = Seen::default();
-        seen.add(bytes, before);
-        seen
     }
 
     #[test]
@@ -127,7 +101,7 @@ mod tests {
         let mut sizes = Sizes::default();
         assert_eq!(fill(&sizes, Size::Unknown), 7);
         for _ in 0..10 {
-            sizes.replied(seen(20, None));
+            sizes.replied(&[(20, None)]);
         }
         for size in [Size::Unknown, Size::Had(20), Size::Names(20)] {
             assert_eq!(fill(&sizes, size), MOST_READS, "{size:?} may be large");
@@ -139,15 +113,15 @@ mod tests {
     #[test]
     fn a_large_node_makes_the_requests_after_it_small() {
         let mut sizes = Sizes::default();
-        sizes.replied(seen(1 << 20, None));
+        sizes.replied(&[(1 << 20, None)]);
         assert_eq!(fill(&sizes, Size::Unknown), 1);
         assert_eq!(fill(&sizes, Size::Had(20)), MOST_READS, "nothing has grown");
-        sizes.replied(seen(1 << 20, Some(20)));
+        sizes.replied(&[(1 << 20, Some(20))]);
         assert_eq!(fill(&sizes, Size::Had(20)), 1);
-        sizes.replied(seen(20, Some(20)));
+        sizes.replied(&[(20, Some(20))]);
         assert_eq!(fill(&sizes, Size::Had(20)), 1, "it takes some replies to forget that");
         for _ in 0..10 {
-            sizes.replied(seen(20, Some(20)));
+            sizes.replied(&[(20, Some(20))]);
         }
         assert_eq!(fill(&sizes, Size::Had(20)), MOST_READS);
     }
@@ -160,7 +134,7 @@ mod tests {
         }
         assert_eq!(fill(&sizes, Size::Had(20)), 1);
         for _ in 0..100 {
-            sizes.replied(seen(20, None));
+            sizes.replied(&[(20, None)]);
         }
         assert_eq!(fill(&sizes, Size::Had(20)), MOST_READS);
     }
