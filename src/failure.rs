@@ -50,3 +50,11 @@ impl Failure {
         matches!(self, Self::Postponed | Self::Unknown)
     }
 }
+
+/// Returns the answer to a request about a node; `None` if the node does not exist.
+pub(crate) fn if_exists<T>(answer: Result<T, zk::Error>) -> Result<Option<T>, zk::Error> {
+    match answer {
+        Err(zk::Error::NoNode) => Ok(None),
+        answer => answer.map(Some),
+    }
+}

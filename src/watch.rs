@@ -3,7 +3,6 @@
 use std::mem;
 
 use tokio::sync::watch;
-use tokio_util::sync::CancellationToken;
 
 use crate::waker::guarded;
 
@@ -120,14 +119,5 @@ impl<T: Clone> Watched<T> {
     /// Waits until no one watches.
     pub(crate) async fn unwatched(&self) {
         self.0.closed().await;
-    }
-
-    /// Does the work that keeps the value up to date, for as long as someone watches it, and until `over`.
-    pub(crate) async fn while_watched(&self, over: CancellationToken, work: impl Future<Output = ()>) {
-        tokio::select! {
-            () = work => {}
-            () = self.unwatched() => {}
-            () = over.cancelled() => {}
-        }
     }
 }

@@ -25,7 +25,7 @@ use super::state::ConnectionState;
 use crate::error::{Error, Result};
 use crate::meters::Labels;
 use crate::waker::guarded;
-use crate::watch::Watch;
+use crate::watch::{Watch, Watched};
 
 /// A client of a ZooKeeper ensemble. It outlives its sessions: when one expires, the client creates another.
 ///
@@ -263,6 +263,15 @@ impl Client {
         })
     }
 
+    /// Waits for an operation for up to this time. Boxed, and with the timers of the client: the caller may have none.
+    pub(crate) fn within<T>(
+        &self,
+        time: Duration,
+        operation: impl Future<Output = T>,
+    ) -> impl Future<Output = Option<T>> {
+        self.at_home(Box::pin(async move { timeout(time, operation).await.ok() }))
+    }
+
     /// Runs an operation, but ends it with [`Error::Closed`] as soon as the client is closed.
     pub(crate) fn unless_closed<T>(
         &self,
@@ -276,6 +285,32 @@ impl Client {
     /// Runs a task on the client's runtime, whatever the caller's runtime is.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
         drop(self.core.home.spawn(task));
+    }
+
+    /// Follows something in the background for as long as someone watches it, and until the client ends. `observe` shows
+    /// what it sees, and `last` makes the last value of the one before.
+    pub(crate) fn follow<T, F>(
+        &self,
+        first: T,
+        observe: impl FnOnce(Watched<T>) -> F,
+        last: impl FnOnce(T) -> T + Send + 'static,
+    ) -> Watch<T>
+    where
+        T: Clone + PartialEq + Send + Sync + 'static,
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let watched = Watched::new(first);
+        let watch = watched.watch();
+        let (observing, closing) = (observe(watched.clone()), self.closing());
+        self.spawn(async move {
+            tokio::select! {
+                () = observing => {}
+                () = watched.unwatched() => {}
+                () = closing.cancelled() => {}
+            }
+            watched.show(last(watched.get()));
+        });
+        watch
     }
 
     /// Returns the runtime of the client.

@@ -60,7 +60,7 @@ pub(crate) use self::presence::Presence;
 pub(crate) use self::process::Process;
 pub use self::retry::RetryPolicy;
 pub(crate) use self::retry::{Failures, LONGEST_PAUSE, PAUSE};
-pub(crate) use self::session::{NewNode, Read, Session, Sharing, TreeWatch, Watcher};
+pub(crate) use self::session::{LatestWatch, NewNode, Read, Session, Sharing, TreeWatch, Watcher};
 pub(crate) use self::size::of_write;
 pub use self::state::ConnectionState;
 pub(crate) use self::validity::{Dependant, Health};

@@ -1,13 +1,12 @@
 //! Observing an election without taking part in it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
-use zookeeper_client as zk;
 
-use crate::client::{Client, Failures, Room, Watcher, is_revoke_request};
+use crate::client::{Client, Failures, LatestWatch, Room, Session, Watcher, is_revoke_request};
 use crate::error::{Error, Result};
+use crate::failure::if_exists;
 use crate::lock::{Participant, participant};
 use crate::queue::{ANY_LOCK, Kind, LockInternals};
 use crate::watch::{Watch, Watched};
@@ -115,38 +114,23 @@ impl LeaderObserver {
     /// The servers do not tell of a change that is made while this client is not permitted to read the node. So it looks
     /// again also when nothing is told, after one to two session timeouts.
     pub fn watch_leader(&self) -> Watch<Observation> {
-        let watched = Watched::new(Observation::Unknown(None));
-        let watch = watched.watch();
-        let internals = self.internals.clone();
-        let client = internals.client().clone();
-        client.spawn(async move {
-            let over = internals.client().closing();
-            watched.while_watched(over, observe(&internals, &watched)).await;
-            show(&watched, Observation::Unknown(Some(Error::Closed)));
-        });
-        watch
+        let observing = |watched| observe(self.internals.clone(), watched);
+        let closed = |_| Observation::Unknown(Some(Error::Closed));
+        self.internals.client().follow(Observation::Unknown(None), observing, closed)
     }
 }
 
 /// Follows the election until it is dropped.
-async fn observe(internals: &LockInternals, watched: &Watched<Observation>) {
+async fn observe(internals: Arc<LockInternals>, watched: Watched<Observation>) {
     let mut failures = Failures::default();
     let mut seen_at = Instant::now();
-    let mut watch = None;
+    let mut watch = LatestWatch::default();
     loop {
-        match look(internals).await {
-            Ok((seen, change, holds_for)) => {
+        match look(&internals).await {
+            Ok((session, seen, change)) => {
                 failures.reset();
-                // Only now the one before is dropped, so that it need not be removed at the servers.
-                let change = watch.insert(change);
-                show(watched, seen);
-                tokio::select! {
-                    _ = change.changed() => {}
-                    // The watch would report a lost connection only at the end of the session; the next look
-                    // reports it earlier.
-                    () = internals.client().disconnected() => {}
-                    () = sleep(holds_for) => {}
-                }
+                show(&watched, seen);
+                watch.wait(internals.client(), &session, change).await;
                 seen_at = Instant::now();
             }
             Err(error) => {
@@ -157,7 +141,7 @@ async fn observe(internals: &LockInternals, watched: &Watched<Observation>) {
                 let left = internals.client().connection_timeout().saturating_sub(seen_at.elapsed());
                 let is_shown = recovers && !left.is_zero();
                 if !is_shown {
-                    show(watched, Observation::Unknown(Some(error.clone())));
+                    show(&watched, Observation::Unknown(Some(error.clone())));
                 }
                 if !error.ends_session() {
                     tokio::select! {
@@ -187,41 +171,29 @@ fn is_the_same(one: &Observation, other: &Observation) -> bool {
     }
 }
 
-/// Returns the leader, a watch that fires when the leader may have changed, and when to look again nevertheless.
-async fn look(internals: &LockInternals) -> Result<(Observation, Watcher, Duration)> {
+/// Returns the leader, and a watch of this session that fires when the leader may have changed.
+async fn look(internals: &LockInternals) -> Result<(Arc<Session>, Observation, Watcher)> {
     let session = internals.client().session().await?;
-    let holds_for = session.watch_holds_for();
     let path = internals.path();
     let error = |source| internals.error("observe the election at", source);
     loop {
         let children = internals.list(&session).await.map_err(error)?;
         let Some(first) = internals.in_order(&session, children).await.map_err(error)?.into_iter().next()
         else {
-            match session.watch_list(path).await {
-                Ok((children, change)) if !internals.has_contenders(&children) => {
-                    return Ok((Observation::Nobody, change, holds_for));
-                }
-                Ok(_) => {}
-                Err(zk::Error::NoNode) => {
-                    let (exists, change) = session.watch_existence(path).await.map_err(error)?;
-                    if !exists {
-                        return Ok((Observation::Nobody, change, holds_for));
-                    }
-                }
-                Err(source) => return Err(error(source)),
+            let (children, change) = session.watch_list_or_creation(path).await.map_err(error)?;
+            if internals.has_contenders(&children) {
+                continue;
             }
-            continue;
+            return Ok((session, Observation::Nobody, change));
         };
         let node_path = internals.child(&first.name);
-        match session.watch_data(&node_path).await {
-            Ok((identity, stat, change)) => {
-                let leader =
-                    Participant::of_node(node_path, Some(identity), &stat, &mut Room::default()).holding();
-                return Ok((Observation::Leader(leader), change, holds_for));
-            }
-            // It has left since; list again.
-            Err(zk::Error::NoNode) => {}
-            Err(source) => return Err(error(source)),
+        // If it has left since, list again.
+        if let Some((identity, stat, change)) =
+            if_exists(session.watch_data(&node_path).await).map_err(error)?
+        {
+            let leader =
+                Participant::of_node(node_path, Some(identity), &stat, &mut Room::default()).holding();
+            return Ok((session, Observation::Leader(leader), change));
         }
     }
 }

@@ -43,8 +43,12 @@ impl<T> SharedState<T> {
         }
     }
 
-    pub(super) fn is_stale(&self) -> bool {
-        matches!(self, Self::Stale { .. })
+    /// What is known once there is no session. What is stale already may say why.
+    pub(super) fn out_of_touch(self) -> Self
+    where
+        T: Clone,
+    {
+        if matches!(self, Self::Stale { .. }) { self } else { self.stale(None) }
     }
 
     /// What is known once changes can go unnoticed.

@@ -33,7 +33,7 @@ pub(crate) use self::new_node::NewNode;
 pub(crate) use self::reads::Read;
 pub(crate) use self::tree_watch::TreeWatch;
 use self::tree_watch::TreeWatches;
-pub(crate) use self::watcher::Watcher;
+pub(crate) use self::watcher::{LatestWatch, Watcher};
 use self::watches::Watches;
 use super::clock::Moment;
 use super::connection::{Connection, Server};

@@ -13,7 +13,7 @@ use super::super::connection::Connection;
 use super::super::retry::PAUSE;
 use super::watches::{Kind, Place};
 use super::{Session, TreeWatch, Watcher, lost};
-use crate::failure::Failure;
+use crate::failure::{Failure, if_exists};
 use crate::meters::Request;
 
 /// One of the reads of [`Session::read_many`].
@@ -100,10 +100,7 @@ impl Session {
         /// How many nodes are asked about in one round trip.
         const AT_ONCE: usize = 100;
         let id = self.id;
-        let names = match self.list(parent).await {
-            Err(zk::Error::NoNode) => Vec::new(),
-            listed => listed?,
-        };
+        let names = if_exists(self.list(parent).await)?.unwrap_or_default();
         let mut paths: Vec<_> = names.iter().map(|name| format!("{parent}/{name}")).collect();
         paths.retain(|path| is_wanted(path));
         let mut own = Vec::new();
@@ -203,6 +200,23 @@ impl Session {
             Ok((children, Watcher::new(watcher, &connection, place)))
         })
         .await
+    }
+
+    /// Lists the children as [`watch_list`](Self::watch_list) does. Lists none, and watches for the creation, of a node that
+    /// does not exist.
+    pub(crate) async fn watch_list_or_creation(
+        &self,
+        path: &str,
+    ) -> Result<(Vec<String>, Watcher), zk::Error> {
+        loop {
+            if let Some(listed) = if_exists(self.watch_list(path).await)? {
+                return Ok(listed);
+            }
+            let (exists, watcher) = self.watch_existence(path).await?;
+            if !exists {
+                return Ok((Vec::new(), watcher));
+            }
+        }
     }
 
     async fn watching<T, F>(

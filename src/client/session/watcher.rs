@@ -5,9 +5,12 @@ use std::panic::AssertUnwindSafe;
 use std::task::{Context, Poll, ready};
 
 use futures_util::FutureExt;
+use tokio::time::sleep;
 use zookeeper_client::{self as zk, EventType};
 
 use super::super::connection::{Connection, Server};
+use super::super::handle::Client;
+use super::Session;
 use super::watches::{Event, Place};
 
 /// A watch. Reports a change, or the end of the connection, after which the watch must be set again. Dropping it
@@ -55,6 +58,33 @@ impl Watcher {
     /// Returns the event, if it has occurred.
     pub(crate) fn seen(&mut self) -> Option<EventType> {
         self.changed().now_or_never()
+    }
+}
+
+/// The latest watch of one who looks again and again. It is kept until the next look has set another, so that it need not be
+/// removed at the servers.
+#[derive(Default)]
+pub(crate) struct LatestWatch(Option<Watcher>);
+
+impl LatestWatch {
+    /// Waits until it is time to look again. Returns what this watch of the latest look has told, or
+    /// [`EventType::Session`] if the connection is lost; `None` if there was nothing for so long that the servers may have
+    /// dropped the watch.
+    pub(crate) async fn wait(
+        &mut self,
+        client: &Client,
+        session: &Session,
+        watcher: Watcher,
+    ) -> Option<EventType> {
+        let watcher = self.0.insert(watcher);
+        tokio::select! {
+            // A change comes before the loss of the connection on which it came.
+            biased;
+            event = watcher.changed() => Some(event),
+            // The watch would report it only at the end of the session.
+            () = client.disconnected() => Some(EventType::Session),
+            () = sleep(session.watch_holds_for()) => None,
+        }
     }
 }
 

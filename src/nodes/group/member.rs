@@ -14,18 +14,14 @@ use crate::watch::Watch;
 /// Sources: Curator's `GroupMember`.
 #[must_use = "if unused, the group is left at once"]
 pub struct GroupMember {
-    group: Group,
-    id: String,
-    node: PersistentNode,
+    pub(super) group: Group,
+    pub(super) id: String,
+    pub(super) node: PersistentNode,
 }
 
 debug_by!(GroupMember, |it| group: it.group.path(), id: it.id, state: it.state());
 
 impl GroupMember {
-    pub(super) fn new(group: Group, id: &str, node: PersistentNode) -> Self {
-        Self { group, id: id.to_owned(), node }
-    }
-
     /// Returns the id of this member.
     pub fn id(&self) -> &str {
         &self.id

@@ -8,10 +8,6 @@ mod view;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::watch::{Watch, Watched};
-use tokio::time::timeout;
-use zookeeper_client as zk;
-
 pub use self::member::GroupMember;
 pub use self::members::{Member, MemberChange, Members};
 use self::view::View;
@@ -21,6 +17,8 @@ use super::state::NodeState;
 use crate::client::{Client, Room};
 use crate::cut::cut;
 use crate::error::{Error, Result};
+use crate::failure::if_exists;
+use crate::watch::Watch;
 
 /// A group of processes: each member has an ephemeral node with its id and a payload, and everyone can see who is a member.
 ///
@@ -113,7 +111,7 @@ impl Group {
             }
         };
         self.client.unless_closed(joining).await?;
-        Ok(GroupMember::new(self.clone(), id, node))
+        Ok(GroupMember { group: self.clone(), id: id.to_owned(), node })
     }
 
     /// Joins as [`join`](Self::join) does, but waits for up to `within` for the end of another session that is a member of
@@ -132,17 +130,15 @@ impl Group {
         within: Duration,
     ) -> Result<GroupMember> {
         let node = self.start(id, payload.into(), OnStranger::Wait)?;
-        // Boxed, and with the timers of the client: the caller may have none.
-        let joining = Box::pin(async { timeout(within, node.wait_present()).await });
-        match self.client.at_home(joining).await {
-            Ok(present) => present.map(drop)?,
-            Err(_) => match node.state() {
+        match self.client.within(within, node.wait_present()).await {
+            Some(present) => present.map(drop)?,
+            None => match node.state() {
                 NodeState::Present { .. } => {}
                 NodeState::Blocked(error) => return Err(error),
                 NodeState::Absent | NodeState::Closed => return Err(self.client.not_connected(within)),
             },
         }
-        Ok(GroupMember::new(self.clone(), id, node))
+        Ok(GroupMember { group: self.clone(), id: id.to_owned(), node })
     }
 
     fn start(&self, id: &str, payload: Vec<u8>, on_stranger: OnStranger) -> Result<PersistentNode> {
@@ -166,12 +162,9 @@ impl Group {
     /// Cancel safe: this only reads.
     pub async fn members(&self) -> Result<Members> {
         let reading = self.client.request("list the members of", &self.path, |session| async move {
-            let names = match session.synced(&self.path, session.list(&self.path)).await {
-                Err(zk::Error::NoNode) => Vec::new(),
-                names => names?,
-            };
+            let names = if_exists(session.synced(&self.path, session.list(&self.path)).await)?;
             let mut view = View::default();
-            let names = view.listed(&names);
+            let names = view.listed(&names.unwrap_or_default());
             let mut room = Room::default();
             for names in names.chunks(observer::AT_ONCE) {
                 let read = observer::read(&self.client, &session, &self.path, names, false, &mut room);
@@ -193,15 +186,10 @@ impl Group {
     /// The servers tell nothing of what changes while this client is not permitted to read it. A member that joins or leaves
     /// is seen within two session timeouts nevertheless; a payload, when it changes again or on the next connection.
     pub fn watch_members(&self) -> Watch<Members> {
-        let watched = Watched::new(Members::default());
-        let receiver = watched.watch();
         let (client, path) = (self.client.detached(), self.path.clone());
-        self.client.spawn(async move {
-            watched.while_watched(client.closing(), observer::observe(&client, &path, &watched)).await;
-            // What it has shown last is not current any more.
-            watched.show(watched.get().stale());
-        });
-        receiver
+        let observing = |watched| observer::observe(client, path, watched);
+        // What it has shown last is not current any more.
+        self.client.follow(Members::default(), observing, Members::stale)
     }
 
     /// Returns the full path of the group, including the namespace.

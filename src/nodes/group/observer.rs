@@ -1,5 +1,6 @@
 //! Watches a group in the background.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt, join_all};
@@ -24,25 +25,22 @@ const LONGEST_OUTDATED: Duration = Duration::from_secs(2);
 type Events = FuturesUnordered<BoxFuture<'static, (String, EventType)>>;
 
 /// Follows the members until it is dropped.
-pub(super) async fn observe(client: &Client, path: &str, watched: &Watched<Members>) {
+pub(super) async fn observe(client: Client, path: Arc<str>, watched: Watched<Members>) {
     let mut failures = Failures::default();
     loop {
         let error = match client.session().await {
             Ok(session) => {
                 let ended = tokio::select! {
-                    ended = follow(client, &session, path, watched, &mut failures) => ended.err(),
+                    ended = follow(&client, &session, &path, &watched, &mut failures) => ended.err(),
                     // A watch would report it only at the end of the session.
                     () = client.disconnected() => None,
                 };
-                let path = path.to_owned();
+                let path = path.to_string();
                 ended.map(|source| Error::ZooKeeper { operation: "watch the group", path, source })
             }
             Err(error) => Some(error),
         };
-        let last = watched.get();
-        if last.is_current() {
-            watched.show(last.stale());
-        }
+        watched.show(watched.get().stale());
         if let Some(error) = error {
             failures.pause_in_background(error).await;
         }
@@ -61,7 +59,7 @@ async fn follow(
     let mut events = Events::new();
     let mut watch = None;
     loop {
-        let (names, change) = list(session, path).await?;
+        let (names, change) = session.watch_list_or_creation(path).await?;
         // Only now the one before is dropped, so that it need not be removed at the servers.
         let change = watch.insert(change);
         // What they have reported has happened before the list, which may show the same name again.
@@ -103,20 +101,6 @@ async fn follow(
             if !is_outdated {
                 watched.show(members(client, session, &view));
             }
-        }
-    }
-}
-
-/// Lists the group, or waits for it to exist.
-async fn list(session: &Session, path: &str) -> Result<(Vec<String>, Watcher), zk::Error> {
-    loop {
-        match session.watch_list(path).await {
-            Err(zk::Error::NoNode) => {}
-            listed => return listed,
-        }
-        let (exists, change) = session.watch_existence(path).await?;
-        if !exists {
-            return Ok((Vec::new(), change));
         }
     }
 }
