@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use crate::error::{Error, Result};
+
 /// The numbers in hand.
 #[derive(Debug)]
 pub(super) struct Blocks {
@@ -11,19 +13,30 @@ pub(super) struct Blocks {
     size: u32,
     /// The next block is drawn when no more than this is left of the last one.
     draw_at: i64,
+    /// Why the last draw that has ended has failed, if it has.
+    failed: Option<Error>,
 }
 
 impl Blocks {
     pub(super) fn new(size: u32) -> Self {
-        Self { current: 0..0, next: None, is_drawing: false, size, draw_at: i64::from(size / 2) }
+        let draw_at = i64::from(size / 2);
+        Self { current: 0..0, next: None, is_drawing: false, size, draw_at, failed: None }
     }
 
-    pub(super) fn size(&self) -> u32 {
-        self.size
+    /// Takes a number, if there is one in hand; a call that `has_waited` for a draw takes the failure of that otherwise.
+    /// Returns also whether another block must be drawn.
+    pub(super) fn take_or_draw(&mut self, has_waited: bool) -> (Option<Result<i64>>, bool) {
+        let taken = match self.take() {
+            Some(number) => Some(Ok(number)),
+            None => self.failed.clone().filter(|_| has_waited).map(Err),
+        };
+        // A caller that is told of a failure does not try again.
+        let is_to_draw = !matches!(taken, Some(Err(_))) && self.begin_to_draw();
+        (taken, is_to_draw)
     }
 
     /// Takes a number, if there is one in hand.
-    pub(super) fn take(&mut self) -> Option<i64> {
+    fn take(&mut self) -> Option<i64> {
         if self.current.is_empty() {
             self.current = self.next.take()?;
         }
@@ -35,21 +48,27 @@ impl Blocks {
     }
 
     /// Whether another block is to be drawn: when half of the last one is used up. It must be drawn then.
-    pub(super) fn begin_to_draw(&mut self) -> bool {
+    fn begin_to_draw(&mut self) -> bool {
         let is_wanted = !self.is_drawing && self.next.is_none() && self.left() <= self.draw_at;
         self.is_drawing |= is_wanted;
         is_wanted
     }
 
-    /// A block was drawn, or could not be. Then it is tried again when half of what is left is used up, and not with
-    /// each number.
-    pub(super) fn drawn(&mut self, block: Option<Range<i64>>) {
+    /// A block was drawn, which begins with this number, or could not be. Then it is tried again when half of what is left is
+    /// used up, and not with each number.
+    pub(super) fn drawn(&mut self, first: Result<i64>) {
         self.is_drawing = false;
-        if block.is_some() {
-            self.next = block;
-            self.draw_at = i64::from(self.size / 2);
-        } else {
-            self.draw_at = self.left() / 2;
+        match first {
+            Ok(first) => {
+                // The sum was checked when it was written.
+                self.next = Some(first..first.saturating_add(self.size.into()));
+                self.draw_at = i64::from(self.size / 2);
+                self.failed = None;
+            }
+            Err(error) => {
+                self.draw_at = self.left() / 2;
+                self.failed = Some(error);
+            }
         }
     }
 }
@@ -66,18 +85,18 @@ mod tests {
         assert_eq!(blocks.take(), None);
         assert!(blocks.begin_to_draw());
         assert!(!blocks.begin_to_draw(), "one at a time");
-        blocks.drawn(Some(10..14));
+        blocks.drawn(Ok(10));
         assert!(!blocks.begin_to_draw(), "there is one in hand");
         assert_eq!((blocks.take(), blocks.begin_to_draw()), (Some(10), false));
         assert_eq!((blocks.take(), blocks.begin_to_draw()), (Some(11), true));
-        blocks.drawn(None);
+        blocks.drawn(Err(Error::Closed));
         assert!(!blocks.begin_to_draw(), "not at once");
         assert_eq!((blocks.take(), blocks.begin_to_draw()), (Some(12), true));
-        blocks.drawn(None);
+        blocks.drawn(Err(Error::Closed));
         assert_eq!((blocks.take(), blocks.begin_to_draw()), (Some(13), true));
-        blocks.drawn(None);
+        blocks.drawn(Err(Error::Closed));
         assert_eq!((blocks.take(), blocks.begin_to_draw()), (None, true), "whenever there is none");
-        blocks.drawn(Some(20..24));
+        blocks.drawn(Ok(20));
         assert_eq!(
             [(); 3].map(|()| (blocks.take(), blocks.begin_to_draw())),
             [(Some(20), false), (Some(21), true), (Some(22), false)]
@@ -98,10 +117,9 @@ mod tests {
                     is_drawing |= blocks.begin_to_draw();
                 } else if is_drawing {
                     is_drawing = false;
-                    let block = drawn..drawn + i64::from(size);
+                    blocks.drawn(succeeds.then_some(drawn).ok_or(Error::Closed));
                     // Also a block whose draw has failed may be used up.
-                    drawn = block.end;
-                    blocks.drawn(succeeds.then_some(block));
+                    drawn += i64::from(size);
                 }
             }
             prop_assert!(taken.windows(2).all(|pair| pair[0] < pair[1]), "{taken:?}");

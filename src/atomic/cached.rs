@@ -46,16 +46,9 @@ debug_by!(CachedAtomicLong, |it| path: it.path(), block_size: it.size);
 /// What all clones share.
 #[derive(Debug)]
 struct Hand {
-    state: Mutex<State>,
+    blocks: Mutex<Blocks>,
     /// Wakes those who wait for the end of the draw under way, in the order of their arrival.
     drawn: Notify,
-}
-
-#[derive(Debug)]
-struct State {
-    blocks: Blocks,
-    /// Why the last draw that has ended has failed, if it has.
-    failed: Option<Error>,
 }
 
 impl CachedAtomicLong {
@@ -70,8 +63,8 @@ impl CachedAtomicLong {
             let reason = "a block has at least one number".into();
             return Err(Error::InvalidArgument { argument: "block size", reason });
         }
-        let state = Mutex::new(State { blocks: Blocks::new(block_size), failed: None });
-        let hand = Arc::new(Hand { state, drawn: Notify::new() });
+        let blocks = Mutex::new(Blocks::new(block_size));
+        let hand = Arc::new(Hand { blocks, drawn: Notify::new() });
         Ok(Self { number: number.clone(), size: block_size, hand })
     }
 
@@ -103,7 +96,7 @@ impl CachedAtomicLong {
         loop {
             // Before the look, so that it hears of each draw that ends after that.
             let drawn = self.hand.drawn.notified();
-            let (taken, is_to_draw) = self.hand.state.lock().take(has_waited);
+            let (taken, is_to_draw) = self.hand.blocks.lock().take_or_draw(has_waited);
             if is_to_draw {
                 self.draw_in_background();
             }
@@ -119,64 +112,34 @@ impl CachedAtomicLong {
     fn draw_in_background(&self) {
         // What is told if the runtime of the client ends before the draw.
         let outcome = Err(Error::Closed);
-        let mut drawing = Drawing { hand: self.hand.clone(), outcome };
-        let (number, size) = (self.number.detached(), self.size);
-        self.number.client().spawn(async move {
-            let drawn = draw(&number, size).await;
-            drawing.ends_as(drawn);
-        });
-    }
-}
-
-/// Draws a block, and returns its first number.
-async fn draw(number: &DistributedAtomicLong, size: u32) -> Result<i64> {
-    let mut lost = 0;
-    loop {
-        match number.fetch_add(size.into()).await {
-            Err(Error::WriteOutcomeUnknown { .. }) if lost < LOST_BLOCKS => lost += 1,
-            drawn => return drawn,
-        }
-    }
-}
-
-impl State {
-    /// Takes a number, if there is one in hand; a call that `has_waited` for a draw takes the failure of that otherwise.
-    /// Returns also whether another block must be drawn.
-    fn take(&mut self, has_waited: bool) -> (Option<Result<i64>>, bool) {
-        let taken = match self.blocks.take() {
-            Some(number) => Some(Ok(number)),
-            None => self.failed.clone().filter(|_| has_waited).map(Err),
-        };
-        // A caller that is told of a failure does not try again.
-        let is_to_draw = !matches!(taken, Some(Err(_))) && self.blocks.begin_to_draw();
-        (taken, is_to_draw)
-    }
-
-    /// Records the end of a draw.
-    fn drawn(&mut self, drawn: &Result<i64>) {
-        let size = self.blocks.size();
-        // The sum was checked when it was written.
-        let block = drawn.as_ref().ok().map(|first| *first..first.saturating_add(size.into()));
-        self.blocks.drawn(block);
-        self.failed = drawn.as_ref().err().cloned();
+        let drawing = Drawing { hand: self.hand.clone(), outcome };
+        self.number.client().spawn(drawing.draw(self.number.detached(), self.size));
     }
 }
 
 /// A draw under way, whose end is told in any case.
 struct Drawing {
     hand: Arc<Hand>,
+    /// The first number of the block.
     outcome: Result<i64>,
 }
 
 impl Drawing {
-    fn ends_as(&mut self, outcome: Result<i64>) {
-        self.outcome = outcome;
+    /// Draws a block.
+    async fn draw(mut self, number: DistributedAtomicLong, size: u32) {
+        let mut lost = 0;
+        self.outcome = loop {
+            match number.fetch_add(size.into()).await {
+                Err(Error::WriteOutcomeUnknown { .. }) if lost < LOST_BLOCKS => lost += 1,
+                drawn => break drawn,
+            }
+        };
     }
 }
 
 impl Drop for Drawing {
     fn drop(&mut self) {
-        self.hand.state.lock().drawn(&self.outcome);
+        self.hand.blocks.lock().drawn(self.outcome.clone());
         self.hand.drawn.notify_waiters();
     }
 }

@@ -14,7 +14,7 @@ use super::number;
 use super::tries::OPTIMISTIC_TRIES;
 use crate::client::{ByPath, Client, Session};
 use crate::error::{Error, Result};
-use crate::shared::{Outcome, ValueNode, Version, longest_pause};
+use crate::shared::{Outcome, ValueNode, Version, pause};
 
 pub(super) const CHANGE: &str = "change the number at";
 
@@ -130,18 +130,19 @@ impl Line {
     ) -> Result<Submitted> {
         let (sender, answer) = oneshot::channel();
         let caller = Caller { answer: sender, since, timeout };
-        let (id, is_driven) = {
+        let (id, is_driven, rivals) = {
             let mut state = self.state.lock();
             if foreseen.is_some_and(|foreseen| foreseen.next != state.batch.next_id()) {
                 return Ok(Submitted::Overtaken);
             }
             let id = state.batch.enqueue(op, has_lock_to_try);
             state.callers.insert(id, caller);
-            (id, std::mem::replace(&mut state.is_driven, true))
+            (id, std::mem::replace(&mut state.is_driven, true), state.rivals)
         };
         let _place = Place { line: self, id };
         if !is_driven {
-            let driver = Driver { line: self.clone(), is_over: false };
+            let rivals = Some(rivals).filter(Rivals::is_contended).unwrap_or_default();
+            let driver = Driver { line: self.clone(), rivals, is_made: false, is_over: false };
             self.client().spawn(driver.drive());
         }
         // The task has ended with the client, or with its runtime.
@@ -168,12 +169,20 @@ impl Line {
     /// Creates the node.
     async fn make(&self) -> Result<()> {
         // Zero, which is what a missing node counts as: so it does no harm to create it twice.
-        let data = number::to_data(0);
-        let make = |session: Arc<Session>| {
-            let data = &data;
-            async move { self.node.make(&session, data).await }
-        };
+        let make =
+            |session: Arc<Session>| async move { self.node.make(&session, &0_i64.to_be_bytes()).await };
         self.client().request(CHANGE, self.node.path(), make).await
+    }
+
+    /// Changes the state, and then sends the answers that this gives. Not while it is locked: a waker may do anything, such as
+    /// drop another call.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> (T, Replies)) -> T {
+        let (changed, replies) = change(&mut self.state.lock());
+        for (call, answer) in replies {
+            // A call that is gone does not mind.
+            let _ = call.send(answer);
+        }
+        changed
     }
 }
 
@@ -191,20 +200,8 @@ struct Place<'a> {
     id: Id,
 }
 
-/// Answers, each with the call that waits for it. They are collected while the state is locked, and sent when it is not:
-/// a waker may do anything, such as drop another call.
-#[derive(Default)]
-#[must_use = "the calls wait until the answers are sent"]
-struct Replies(Vec<(oneshot::Sender<Result<Submitted>>, Result<Submitted>)>);
-
-impl Replies {
-    fn send(self) {
-        for (call, answer) in self.0 {
-            // A call that is gone does not mind.
-            let _ = call.send(answer);
-        }
-    }
-}
+/// Answers, each with the call that waits for it.
+type Replies = Vec<(oneshot::Sender<Result<Submitted>>, Result<Submitted>)>;
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
@@ -223,6 +220,11 @@ impl State {
     /// Returns the number that is taken to be there.
     fn known(&self) -> Option<Known> {
         self.known.filter(|known| known.is_recent(Instant::now()))
+    }
+
+    /// Takes the number to be there, unless it was forgotten since the task began to read or to write.
+    fn remember(&mut self, known: Known) {
+        self.known = Some(known).filter(|_| !self.is_forgotten);
     }
 
     /// Takes back an operation whose caller is gone.
@@ -247,12 +249,12 @@ impl State {
         self.known = None;
         self.is_driven = false;
         let callers = std::mem::take(&mut self.callers).into_values();
-        Replies(callers.map(|caller| (caller.answer, Err(Error::Closed))).collect())
+        callers.map(|caller| (caller.answer, Err(Error::Closed))).collect()
     }
 
     fn tell(&mut self, answers: impl IntoIterator<Item = (Id, Result<Submitted>)>) -> Replies {
         let answers = answers.into_iter();
-        Replies(answers.filter_map(|(id, answer)| Some((self.callers.remove(&id)?.answer, answer))).collect())
+        answers.filter_map(|(id, answer)| Some((self.callers.remove(&id)?.answer, answer))).collect()
     }
 }
 
@@ -263,18 +265,12 @@ struct Seen {
     fresh_before: Id,
 }
 
-/// What came of a look at the number.
-enum Look {
-    Seen(Seen),
-    /// There was none, and it was created.
-    Made,
-    /// Those who asked are answered, or told of the error.
-    Answered,
-}
-
 /// Carries out the operations until there are none. If it is dropped before, the callers learn it.
 struct Driver {
     line: Arc<Line>,
+    rivals: Rivals,
+    /// Whether the node was created since the number was seen last.
+    is_made: bool,
     is_over: bool,
 }
 
@@ -290,145 +286,134 @@ struct Rivals {
 impl Driver {
     async fn drive(mut self) {
         let closing = self.line.client().closing();
-        self.is_over = tokio::select! {
-            () = self.carry_out() => true,
-            () = closing.cancelled() => false,
-        };
+        let carried_out = closing.run_until_cancelled(self.carry_out()).await;
+        self.is_over = carried_out.is_some();
     }
 
-    async fn carry_out(&self) {
-        let before = self.line.state.lock().rivals;
-        let mut rivals = Some(before).filter(Rivals::is_contended).unwrap_or_default();
-        // Someone may delete the node whenever it is created.
-        let mut is_made = false;
+    async fn carry_out(&mut self) {
         // An end is decided together with the state, so that no caller is left behind.
-        while !self.is_done(rivals) {
+        while !self.is_done() {
             let known = {
                 let mut state = self.line.state.lock();
                 state.is_forgotten = false;
                 state.known()
             };
             let seen = match known {
-                Some(known) => Seen { known, fresh_before: 0 },
-                None => match self.look().await {
-                    Look::Seen(seen) => seen,
-                    Look::Made if std::mem::replace(&mut is_made, true) => {
-                        self.after_conflict(&mut rivals).await;
-                        continue;
-                    }
-                    Look::Made | Look::Answered => continue,
-                },
+                Some(known) => Some(Seen { known, fresh_before: 0 }),
+                None => self.look().await,
             };
-            is_made = false;
-            self.write(seen, &mut rivals).await;
+            if let Some(seen) = seen {
+                self.is_made = false;
+                self.write(seen).await;
+            }
         }
     }
 
-    /// Reads the number, and creates the node if there is something to write to it.
-    async fn look(&self) -> Look {
+    /// Reads the number. If there is none, creates the node if there is something to write to it, and otherwise answers those
+    /// who have asked.
+    async fn look(&mut self) -> Option<Seen> {
         let fresh_before = self.line.state.lock().batch.next_id();
-        match self.line.read().await {
+        let error = match self.line.read().await {
             Ok(Some((value, version))) => {
                 let known = Known { value, version, at: Instant::now() };
-                return Look::Seen(Seen { known, fresh_before });
+                return Some(Seen { known, fresh_before });
             }
-            Ok(None) if self.answer_of_nothing(fresh_before) => {}
+            Ok(None) if self.answer_of_nothing(fresh_before) => return None,
             Ok(None) => match self.line.make().await {
-                Ok(()) => return Look::Made,
-                Err(error) => self.give_up(fresh_before, &error),
+                Ok(()) => {
+                    // Someone may delete the node whenever it is created.
+                    if std::mem::replace(&mut self.is_made, true) {
+                        self.after_conflict().await;
+                    }
+                    return None;
+                }
+                Err(error) => error,
             },
-            Err(error) => self.give_up(fresh_before, &error),
-        }
-        Look::Answered
+            Err(error) => error,
+        };
+        // Ends the calls that began before, for whom the error is news.
+        self.line.change(|state| {
+            let waiting = state.batch.give_up(fresh_before);
+            ((), state.fail(waiting, &error))
+        });
+        None
     }
 
     /// Answers all that arrived before, if there is nothing to write to a node that does not exist.
     fn answer_of_nothing(&self, fresh_before: Id) -> bool {
-        let (write, replies) = {
-            let mut state = self.line.state.lock();
+        self.line.change(|state| {
             let composed = state.batch.compose(0, fresh_before);
             if composed.write.is_some() {
                 state.batch.unsent();
             }
-            (composed.write, state.answer(composed.answers))
-        };
-        replies.send();
-        write.is_none()
+            (composed.write.is_none(), state.answer(composed.answers))
+        })
     }
 
-    fn is_done(&self, rivals: Rivals) -> bool {
+    fn is_done(&self) -> bool {
         let mut state = self.line.state.lock();
-        (state.is_driven, state.rivals) = (!state.batch.is_idle(), rivals);
+        (state.is_driven, state.rivals) = (!state.batch.is_idle(), self.rivals);
         !state.is_driven
     }
 
-    async fn write(&self, seen: Seen, rivals: &mut Rivals) {
+    async fn write(&mut self, seen: Seen) {
         let sent = Instant::now();
         let arrived_before = self.line.state.lock().batch.next_id();
         let mut new = seen.known.value;
         // Decided in the moment of sending, so that those that were cancelled before that are not done.
         let compose = || {
             new = self.compose(&seen)?;
-            Some(Cow::Owned(self.line.node.stored(&number::to_data(new))))
+            Some(Cow::Owned(self.line.node.stored(&new.to_be_bytes())))
         };
         let written = self.line.node.write_latest(CHANGE, Some(seen.known.version), compose).await;
-        match self.record(seen, written, new, arrived_before) {
-            Some(Outcome::Written(_)) => {
-                let pause = rivals.won(sent.elapsed());
+        self.record(seen, &written, new, arrived_before);
+        match written {
+            Ok(Outcome::Written(_)) => {
+                let pause = self.rivals.won(sent.elapsed());
                 if !pause.is_zero() {
                     sleep(pause).await;
                 }
             }
-            Some(Outcome::Conflict) => self.after_conflict(rivals).await,
-            None => {}
+            Ok(Outcome::Conflict) => self.after_conflict().await,
+            Ok(Outcome::Nothing) | Err(_) => {}
         }
     }
 
     /// Returns the number to be written over the one that was seen, unless that was too long ago. Answers callers if
     /// there is nothing to write.
     fn compose(&self, seen: &Seen) -> Option<i64> {
-        let (write, replies) = {
-            let mut state = self.line.state.lock();
+        self.line.change(|state| {
             state.batch.unsent();
             // The connection may have been missing for long.
             if !seen.known.is_recent(Instant::now()) {
-                return None;
+                return (None, Replies::new());
             }
             let composed = state.batch.compose(seen.known.value, seen.fresh_before);
             (composed.write, state.answer(composed.answers))
-        };
-        replies.send();
-        write
+        })
     }
 
-    /// Answers the callers of a write. Returns its outcome, if it is known.
-    fn record(
-        &self,
-        seen: Seen,
-        written: Result<Option<Outcome>>,
-        new: i64,
-        arrived_before: Id,
-    ) -> Option<Outcome> {
-        let replies = {
-            let mut state = self.line.state.lock();
-            let is_forgotten = state.is_forgotten;
+    /// Answers the callers of a write.
+    fn record(&self, seen: Seen, written: &Result<Outcome>, new: i64, arrived_before: Id) {
+        self.line.change(|state| {
             state.known = None;
-            match &written {
-                Ok(Some(Outcome::Written(version))) => {
-                    let known = Known { value: new, version: *version, at: Instant::now() };
-                    state.known = Some(known).filter(|_| !is_forgotten);
+            let replies = match written {
+                Ok(Outcome::Written(version)) => {
+                    state.remember(Known { value: new, version: *version, at: Instant::now() });
                     let answers = state.batch.written();
                     state.answer(answers)
                 }
-                Ok(Some(Outcome::Conflict)) => {
+                Ok(Outcome::Conflict) => {
                     state.conflicts += 1;
                     state.batch.conflict();
-                    Replies::default()
+                    Replies::new()
                 }
-                Ok(None) => {
+                Ok(Outcome::Nothing) => {
                     // What is only remembered answers no caller, so it must be read next.
-                    state.known = Some(seen.known).filter(|_| seen.fresh_before > 0 && !is_forgotten);
-                    Replies::default()
+                    if seen.fresh_before > 0 {
+                        state.remember(seen.known);
+                    }
+                    Replies::new()
                 }
                 Err(error) => {
                     let is_sent = state.batch.is_sending();
@@ -436,22 +421,17 @@ impl Driver {
                         if is_sent { state.batch.failed() } else { state.batch.give_up(arrived_before) };
                     state.fail(failed, error)
                 }
-            }
-        };
-        replies.send();
-        written.ok().flatten()
+            };
+            ((), replies)
+        });
     }
 
     /// Waits until it is time to try again.
-    async fn after_conflict(&self, rivals: &mut Rivals) {
+    async fn after_conflict(&mut self) {
         self.expire();
-        let pause = longest_pause(rivals.conflicts).mul_f64(fastrand::f64());
-        rivals.conflicts = rivals.conflicts.saturating_add(1);
-        rivals.last = Some(Instant::now());
-        rivals.wins = 0;
-        if !pause.is_zero() {
-            sleep(pause).await;
-        }
+        let conflicts = self.rivals.conflicts;
+        self.rivals = Rivals { conflicts: conflicts.saturating_add(1), last: Some(Instant::now()), wins: 0 };
+        pause(conflicts, Duration::MAX).await;
     }
 
     /// Ends the calls whose time is over, and hands the operations that keep failing back to those that have a lock.
@@ -460,8 +440,7 @@ impl Driver {
             let path = self.line.node.path().to_string();
             Err(Error::Contended { operation: CHANGE, path, waited })
         };
-        let replies = {
-            let mut state = self.line.state.lock();
+        self.line.change(|state| {
             let waited =
                 state.callers.iter().map(|(id, caller)| (*id, caller.since.elapsed(), caller.timeout));
             let over = waited.filter(|(_, waited, timeout)| waited >= timeout);
@@ -471,19 +450,8 @@ impl Driver {
             }
             let failing = state.batch.failing(OPTIMISTIC_TRIES);
             answers.extend(failing.into_iter().map(|id| (id, Ok(Submitted::Failing))));
-            state.tell(answers)
-        };
-        replies.send();
-    }
-
-    /// Ends the calls that began before, for whom the error is news.
-    fn give_up(&self, before: Id, error: &Error) {
-        let replies = {
-            let mut state = self.line.state.lock();
-            let waiting = state.batch.give_up(before);
-            state.fail(waiting, error)
-        };
-        replies.send();
+            ((), state.tell(answers))
+        });
     }
 }
 
@@ -509,8 +477,7 @@ impl Drop for Driver {
     fn drop(&mut self) {
         // Otherwise another one may be at work by now.
         if !self.is_over {
-            let replies = self.line.state.lock().abandon();
-            replies.send();
+            self.line.change(|state| ((), state.abandon()));
         }
     }
 }

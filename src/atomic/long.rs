@@ -6,7 +6,6 @@ use tokio::task::yield_now;
 
 use super::batch::{Answer, Op};
 use super::line::{CHANGE, Line, Submitted, parse};
-use super::number::to_data;
 use super::options::{AtomicOptions, Settings};
 use super::tries::Tries;
 use crate::client::Client;
@@ -221,7 +220,7 @@ impl DistributedAtomicLong {
     /// Same as [`fetch_add`](Self::fetch_add).
     pub async fn fetch_update(&self, mut new: impl FnMut(i64) -> Option<i64>) -> Result<Result<i64, i64>> {
         let update = async {
-            let mut tries = Tries::new(&self.settings);
+            let mut tries = Tries::new(&self.settings, CHANGE, self.path());
             // A number that was there during the call.
             let mut seen = None;
             loop {
@@ -247,10 +246,10 @@ impl DistributedAtomicLong {
                     Submitted::Answered(Answer::Mismatch(value) | Answer::Overflow(value)) => {
                         seen = Some(value);
                         let is_conflict = self.line.conflicts() != conflicts;
-                        tries.mismatch(is_conflict, CHANGE, self.path()).await?;
+                        tries.mismatch(is_conflict).await?;
                     }
                     Submitted::Overtaken => {
-                        tries.mismatch(false, CHANGE, self.path()).await?;
+                        tries.mismatch(false).await?;
                         // There is nothing else to wait for.
                         yield_now().await;
                     }
@@ -271,7 +270,7 @@ impl DistributedAtomicLong {
     /// # Cancel safety
     /// The node may have been created.
     pub async fn initialize(&self, number: i64) -> Result<bool> {
-        let data = to_data(number);
+        let data = number.to_be_bytes();
         let initialize = self.node.write(INITIALIZE, None, &data);
         let outcome = self.node.client().unless_closed(initialize).await;
         // If it has created the node, what was known is of another one.
@@ -290,7 +289,7 @@ impl DistributedAtomicLong {
     /// # Cancel safety
     /// The number may have been changed.
     pub async fn force_set(&self, number: i64) -> Result<()> {
-        let data = to_data(number);
+        let data = number.to_be_bytes();
         let set = self.node.overwrite(FORCE_SET, &data);
         let set = self.node.client().unless_closed(set).await;
         self.line.forget();
@@ -313,7 +312,7 @@ impl DistributedAtomicLong {
 
     async fn submit(&self, op: Op) -> Result<Answer> {
         let submit = async {
-            let mut tries = Tries::new(&self.settings);
+            let mut tries = Tries::new(&self.settings, CHANGE, self.path());
             loop {
                 let lock = tries.lock();
                 match self.line.submit(op, None, tries.time(), lock.is_some()).await? {
@@ -321,7 +320,7 @@ impl DistributedAtomicLong {
                     Submitted::Overtaken => {}
                     Submitted::Failing => {
                         if let Some(lock) = lock {
-                            tries.promote(lock.join(), CHANGE, self.path()).await?;
+                            tries.promote(lock.join()).await?;
                         }
                     }
                 }

@@ -2,11 +2,6 @@
 
 use crate::client::decompressed;
 
-/// The data for a number.
-pub(super) fn to_data(number: i64) -> [u8; 8] {
-    number.to_be_bytes()
-}
-
 /// Reads the number as Curator does: no data is zero, and what follows the eight bytes does not matter.
 ///
 /// # Errors
@@ -30,8 +25,8 @@ mod tests {
     fn numbers_are_read_as_curator_reads_them() {
         assert_eq!(parse(b""), Ok(0));
         for number in [0, 1, -1, i64::MIN, i64::MAX, 0x1f8b_0800_0000_0000] {
-            assert_eq!(parse(&to_data(number)), Ok(number));
-            assert_eq!(parse(&compressed(&to_data(number))), Ok(number));
+            assert_eq!(parse(&number.to_be_bytes()), Ok(number));
+            assert_eq!(parse(&compressed(&number.to_be_bytes())), Ok(number));
         }
         assert_eq!(parse(b"\0\0\0\0\0\0\x01\x02more"), Ok(258));
         assert_eq!(parse(b"seven"), Err(5));

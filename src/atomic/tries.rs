@@ -17,13 +17,13 @@ pub(super) const OPTIMISTIC_TRIES: u32 = 6;
 /// Tries of one call. What it holds of the lock is released when this is dropped.
 pub(super) struct Tries<'a> {
     settings: &'a Settings,
-    contention: Contention,
+    contention: Contention<'a>,
     promoted: Option<Arc<LockGuard>>,
 }
 
 impl<'a> Tries<'a> {
-    pub(super) fn new(settings: &'a Settings) -> Self {
-        Self { settings, contention: Contention::new(settings.timeout), promoted: None }
+    pub(super) fn new(settings: &'a Settings, operation: &'static str, path: &'a str) -> Self {
+        Self { settings, contention: Contention::new(operation, path, settings.timeout), promoted: None }
     }
 
     /// Returns when this began, and how long it may take.
@@ -41,9 +41,9 @@ impl<'a> Tries<'a> {
     /// # Errors
     /// - [`Error::Contended`](crate::Error::Contended) when the time is over.
     /// - Those of an acquire.
-    pub(super) async fn conflict(&mut self, operation: &'static str, path: &str) -> Result<()> {
-        self.contention.conflict(operation, path).await?;
-        self.promote_if_failing(Promotion::line_up, operation, path).await
+    pub(super) async fn conflict(&mut self) -> Result<()> {
+        self.contention.conflict().await?;
+        self.promote_if_failing(Promotion::line_up).await
     }
 
     /// To be called after a try that has failed because of a conflict with another client, or of a call of this one. Only
@@ -51,29 +51,19 @@ impl<'a> Tries<'a> {
     ///
     /// # Errors
     /// Same as [`conflict`](Self::conflict).
-    pub(super) async fn mismatch(
-        &mut self,
-        is_conflict: bool,
-        operation: &'static str,
-        path: &str,
-    ) -> Result<()> {
-        self.contention.check(operation, path)?;
+    pub(super) async fn mismatch(&mut self, is_conflict: bool) -> Result<()> {
+        self.contention.check()?;
         if is_conflict {
             self.contention.count();
         }
         // Those that are written together fail together.
-        self.promote_if_failing(Promotion::join, operation, path).await
+        self.promote_if_failing(Promotion::join).await
     }
 
-    async fn promote_if_failing(
-        &mut self,
-        line_up: impl FnOnce(&Promotion) -> Place,
-        operation: &'static str,
-        path: &str,
-    ) -> Result<()> {
+    async fn promote_if_failing(&mut self, line_up: impl FnOnce(&Promotion) -> Place) -> Result<()> {
         match self.lock() {
             Some(lock) if self.contention.conflicts() >= OPTIMISTIC_TRIES => {
-                self.promote(line_up(lock), operation, path).await
+                self.promote(line_up(lock)).await
             }
             _ => Ok(()),
         }
@@ -84,9 +74,9 @@ impl<'a> Tries<'a> {
     /// # Errors
     /// - [`Error::Contended`](crate::Error::Contended) when the time is over.
     /// - Those of an acquire.
-    pub(super) async fn promote(&mut self, place: Place, operation: &'static str, path: &str) -> Result<()> {
+    pub(super) async fn promote(&mut self, place: Place) -> Result<()> {
         let held = timeout(self.contention.left(), place).await;
-        self.promoted = Some(held.map_err(|_| self.contention.over(operation, path))??);
+        self.promoted = Some(held.map_err(|_| self.contention.over())??);
         Ok(())
     }
 }

@@ -184,14 +184,14 @@ impl DistributedAtomicValue {
 
     async fn change(&self, mut new: impl FnMut(Option<&[u8]>) -> Option<Vec<u8>>) -> Result<CompareExchange> {
         let change = async {
-            let mut tries = Tries::new(&self.settings);
+            let mut tries = Tries::new(&self.settings, CHANGE, self.path());
             loop {
                 let (old, version) = self.look(CHANGE).await?.unzip();
                 let Some(new) = new(old.as_deref()) else { return Ok(Err(old)) };
                 self.node.ensure_fits("value", &new)?;
                 match self.node.write(CHANGE, version, &new).await? {
                     Outcome::Written(_) => return Ok(Ok(old)),
-                    Outcome::Conflict => tries.conflict(CHANGE, self.path()).await?,
+                    Outcome::Conflict | Outcome::Nothing => tries.conflict().await?,
                 }
             }
         };

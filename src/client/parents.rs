@@ -1,4 +1,4 @@
-//! The parents of a queue: containers, which the server removes after they have been empty for a while.
+//! The parents of queues and of other nodes: containers, which the server removes after they have been empty for a while.
 
 use futures_util::future::join_all;
 use zookeeper_client as zk;
@@ -29,6 +29,41 @@ impl Client {
                 Some((_, Ok(()))) => {}
                 Some((failed, Err(source))) => return Err(((*failed).to_owned(), source)),
                 None => return Err((ancestors[0].to_owned(), zk::Error::NoNode)),
+            }
+        }
+    }
+
+    /// Creates a persistent node, and its parents, if it does not exist.
+    pub(crate) async fn make_node(
+        &self,
+        session: &Session,
+        path: &str,
+        data: &[u8],
+    ) -> Result<(), zk::Error> {
+        match self.create_node(session, path, &self.node_data(data)).await? {
+            Ok(_) | Err(zk::Error::NodeExists) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Creates a persistent node with this data, as it is stored, and its parents. Returns what became of the node.
+    ///
+    /// # Errors
+    /// That of a parent. The node was not created.
+    pub(crate) async fn create_node(
+        &self,
+        session: &Session,
+        path: &str,
+        data: &[u8],
+    ) -> Result<Result<zk::Stat, zk::Error>, zk::Error> {
+        let acl = self.acl_of(path);
+        loop {
+            match (session.create_persistent(path, data, &acl).await, path::parent(path)) {
+                (Err(zk::Error::NoNode), Some(parent)) => {
+                    self.make_parents(session, parent).await.map_err(|(_, source)| source)?;
+                }
+                // If that is missing to a child of the root, it is the chroot of the client.
+                (created, _) => return Ok(created),
             }
         }
     }

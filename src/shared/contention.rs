@@ -12,16 +12,23 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
 /// The conflicts of one call, within one time limit.
 #[derive(Debug)]
-pub(crate) struct Contention {
+pub(crate) struct Contention<'a> {
+    operation: &'static str,
+    path: &'a str,
     since: Instant,
     limit: Duration,
     conflicts: u32,
 }
 
-impl Contention {
+impl<'a> Contention<'a> {
     /// Begins now.
-    pub(crate) fn new(limit: Duration) -> Self {
-        Self { since: Instant::now(), limit, conflicts: 0 }
+    pub(crate) fn new(operation: &'static str, path: &'a str, limit: Duration) -> Self {
+        Self { operation, path, since: Instant::now(), limit, conflicts: 0 }
+    }
+
+    /// What the call does.
+    pub(crate) fn operation(&self) -> &'static str {
+        self.operation
     }
 
     /// Returns when this began, and the limit.
@@ -43,13 +50,14 @@ impl Contention {
     ///
     /// # Errors
     /// [`Error::Contended`] if the time is over.
-    pub(crate) fn check(&self, operation: &'static str, path: &str) -> Result<()> {
-        if self.left().is_zero() { Err(self.over(operation, path)) } else { Ok(()) }
+    pub(crate) fn check(&self) -> Result<()> {
+        if self.left().is_zero() { Err(self.over()) } else { Ok(()) }
     }
 
     /// Returns the error of a call whose time is over.
-    pub(crate) fn over(&self, operation: &'static str, path: &str) -> Error {
-        Error::Contended { operation, path: path.to_owned(), waited: self.since.elapsed() }
+    pub(crate) fn over(&self) -> Error {
+        let (operation, path) = (self.operation, self.path.to_owned());
+        Error::Contended { operation, path, waited: self.since.elapsed() }
     }
 
     /// Counts a conflict, for which there was a pause already.
@@ -61,19 +69,25 @@ impl Contention {
     ///
     /// # Errors
     /// [`Error::Contended`] if the time is over.
-    pub(crate) async fn conflict(&mut self, operation: &'static str, path: &str) -> Result<()> {
-        self.check(operation, path)?;
-        let pause = longest_pause(self.conflicts).mul_f64(fastrand::f64()).min(self.left());
+    pub(crate) async fn conflict(&mut self) -> Result<()> {
+        self.check()?;
+        let conflicts = self.conflicts;
         self.count();
-        if !pause.is_zero() {
-            sleep(pause).await;
-        }
+        pause(conflicts, self.left()).await;
         Ok(())
     }
 }
 
+/// Pauses for a random time, which is longer after more conflicts, and at most this long.
+pub(crate) async fn pause(conflicts: u32, longest: Duration) {
+    let pause = longest_pause(conflicts).mul_f64(fastrand::f64()).min(longest);
+    if !pause.is_zero() {
+        sleep(pause).await;
+    }
+}
+
 /// The longest pause after this many conflicts before.
-pub(crate) fn longest_pause(conflicts: u32) -> Duration {
+fn longest_pause(conflicts: u32) -> Duration {
     match conflicts.checked_sub(1) {
         None => Duration::ZERO,
         Some(doubled) => PAUSE.saturating_mul(2_u32.saturating_pow(doubled)).min(LONGEST_PAUSE),
@@ -94,9 +108,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn conflicts_end_at_the_limit() {
         let limit = Duration::from_secs(1);
-        let mut contention = Contention::new(limit);
+        let mut contention = Contention::new("update the value at", "/a", limit);
         let error = loop {
-            if let Err(error) = contention.conflict("update the value at", "/a").await {
+            if let Err(error) = contention.conflict().await {
                 break error;
             }
         };

@@ -10,6 +10,7 @@ use super::value::SharedValue;
 use super::version::{CompareAndSet, Versioned};
 use crate::client::{Client, Session, Watcher, decompressed};
 use crate::error::{Error, Result};
+use crate::failure::if_exists;
 use crate::watch::Watch;
 
 /// An integer in a node of its own, which all processes can read, change and watch. It can serve as the limit of a
@@ -124,7 +125,7 @@ impl SharedCount {
             let old = parse(&old).ok_or_else(|| self.not_a_count())?;
             Ok(new(old).to_be_bytes().to_vec())
         });
-        self.count(self.value.node().client().unless_closed(update).await?)
+        self.count(self.value.node.client().unless_closed(update).await?)
     }
 
     /// Follows the number. See [`SharedValue::watch_state`]. While the node
@@ -132,7 +133,7 @@ impl SharedCount {
     /// [`Error::NotACount`](crate::Error::NotACount).
     pub fn watch_state(&self) -> Watch<SharedState<i32>> {
         let count = self.detached();
-        observer::watch(self.value.node(), move |data| parse(&data).ok_or_else(|| count.not_a_count()))
+        observer::watch(&self.value.node, move |data| parse(&data).ok_or_else(|| count.not_a_count()))
     }
 
     /// Returns the full path of the node, namespace included.
@@ -147,11 +148,11 @@ impl SharedCount {
 
     /// Whether this count belongs to the given client.
     pub(crate) fn is_of(&self, client: &Client) -> bool {
-        self.value.node().client().is_same(client)
+        self.value.node.client().is_same(client)
     }
 
     pub(crate) fn cannot_read(&self, source: zk::Error) -> Error {
-        self.value.node().error("read the count at", source)
+        self.value.node.error("read the count at", source)
     }
 
     /// The error for a node that holds something else.
@@ -161,25 +162,22 @@ impl SharedCount {
 
     /// Returns the number; `None` if the node holds something else.
     pub(crate) async fn read(&self, session: &Session) -> Result<Option<i32>, zk::Error> {
-        let node = self.value.node();
+        let node = &self.value.node;
         loop {
             match node.look(session).await? {
                 Some(seen) => return Ok(parse(seen.value())),
-                None => node.make(session, self.value.seed()).await?,
+                None => node.make(session, &self.value.seed).await?,
             }
         }
     }
 
     /// Reads as [`read`](Self::read) does, and watches the number.
     pub(crate) async fn watch_on(&self, session: &Session) -> Result<(Option<i32>, Watcher), zk::Error> {
-        let node = self.value.node();
+        let node = &self.value.node;
         loop {
-            match session.watch_data(self.path()).await {
-                Err(zk::Error::NoNode) => node.make(session, self.value.seed()).await?,
-                read => {
-                    let (data, _, watcher) = read?;
-                    return Ok((parse(&data), watcher));
-                }
+            match if_exists(session.watch_data(self.path()).await)? {
+                Some((data, _, watcher)) => return Ok((parse(&data), watcher)),
+                None => node.make(session, &self.value.seed).await?,
             }
         }
     }

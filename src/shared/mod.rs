@@ -27,7 +27,7 @@ mod state;
 mod value;
 mod version;
 
-pub(crate) use self::contention::{Contention, longest_pause};
+pub(crate) use self::contention::{Contention, pause};
 pub use self::count::SharedCount;
 pub(crate) use self::node::{Outcome, ValueNode};
 pub use self::state::SharedState;

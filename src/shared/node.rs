@@ -3,14 +3,13 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use futures_util::future::join;
 use zookeeper_client::{self as zk, CreateMode, MultiWriteResult};
 
 use super::settle::{Settled, settle};
 use super::version::{Version, Versioned};
 use crate::client::{Client, Failures, Session, Watcher, Write, of_write};
 use crate::error::{Error, Result};
-use crate::failure::Failure;
+use crate::failure::{Failure, if_exists};
 use crate::meters::ValueMeters;
 
 /// The servers take this number for "any version".
@@ -31,18 +30,14 @@ pub(crate) enum Outcome {
     Written(Version),
     /// Nothing was written: the condition did not hold.
     Conflict,
+    /// There was nothing to write any more.
+    Nothing,
 }
 
-/// The outcome of one try.
-enum Tried {
-    Written(Version),
-    Conflict,
-    Failed {
-        source: zk::Error,
-        may_be_done: bool,
-    },
-    /// There is nothing to write any more.
-    Nothing,
+/// Why a try has failed.
+struct Failed {
+    source: zk::Error,
+    may_be_done: bool,
 }
 
 impl ValueNode {
@@ -81,22 +76,15 @@ impl ValueNode {
 
     /// Reads the node, as it was after everything that was done before the call. `None` if it does not exist.
     pub(crate) async fn get(&self, operation: &'static str) -> Result<Option<Versioned<Vec<u8>>>> {
-        self.client
-            .request(operation, &self.path, |session| async move {
-                // Sent together: a server answers the requests of a session in order.
-                let (synced, seen) = join(session.sync(&self.path), self.look(&session)).await;
-                synced.and(seen)
-            })
-            .await
+        let read =
+            |session: Arc<Session>| async move { session.synced(&self.path, self.look(&session)).await };
+        self.client.request(operation, &self.path, read).await
     }
 
     /// Reads the node, as it was after everything that this session has seen.
     pub(crate) async fn look(&self, session: &Session) -> Result<Option<Versioned<Vec<u8>>>, zk::Error> {
-        match session.data(&self.path).await {
-            Ok((data, stat)) => Ok(Some(Versioned::new(data, Version::of(&stat)))),
-            Err(zk::Error::NoNode) => Ok(None),
-            Err(error) => Err(error),
-        }
+        let seen = if_exists(session.data(&self.path).await)?;
+        Ok(seen.map(|(data, stat)| Versioned::new(data, Version::of(&stat))))
     }
 
     /// Reads the node, and watches it for each change, its creation and its deletion.
@@ -105,12 +93,8 @@ impl ValueNode {
         session: &Session,
     ) -> Result<(Option<Versioned<Vec<u8>>>, Watcher), zk::Error> {
         loop {
-            match session.watch_data(&self.path).await {
-                Ok((data, stat, watcher)) => {
-                    return Ok((Some(Versioned::new(data, Version::of(&stat))), watcher));
-                }
-                Err(zk::Error::NoNode) => {}
-                Err(error) => return Err(error),
+            if let Some((data, stat, watcher)) = if_exists(session.watch_data(&self.path).await)? {
+                return Ok((Some(Versioned::new(data, Version::of(&stat))), watcher));
             }
             let (exists, watcher) = session.watch_existence(&self.path).await?;
             if !exists {
@@ -121,31 +105,7 @@ impl ValueNode {
 
     /// Creates the node, and its parents, if it does not exist.
     pub(crate) async fn make(&self, session: &Session, data: &[u8]) -> Result<(), zk::Error> {
-        match self.create(session, &self.client.node_data(data)).await? {
-            Ok(_) | Err(zk::Error::NodeExists) => Ok(()),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Creates the node, and its parents. Returns what became of the node.
-    ///
-    /// # Errors
-    /// That of a parent. The node was not created.
-    async fn create(&self, session: &Session, data: &[u8]) -> Result<Result<zk::Stat, zk::Error>, zk::Error> {
-        let acl = self.client.acl_of(&self.path);
-        loop {
-            match session.create_persistent(&self.path, data, &acl).await {
-                Err(zk::Error::NoNode) => {
-                    let (parent, _) = self.path.rsplit_once('/').unwrap_or_default();
-                    if parent.is_empty() {
-                        // The chroot of the client is missing.
-                        return Ok(Err(zk::Error::NoNode));
-                    }
-                    self.client.make_parents(session, parent).await.map_err(|(_, source)| source)?;
-                }
-                created => return Ok(created),
-            }
-        }
+        self.client.make_node(session, &self.path, data).await
     }
 
     /// Writes whatever the node holds, and creates it if it does not exist. Repeated if the reply is lost.
@@ -153,11 +113,10 @@ impl ValueNode {
         let data = &*self.client.node_data(data);
         let written = self.client.request(operation, &self.path, |session| async move {
             loop {
-                match session.set_data(&self.path, data, None).await {
-                    Err(zk::Error::NoNode) => {}
-                    written => return written,
+                if let Some(written) = if_exists(session.set_data(&self.path, data, None).await)? {
+                    return Ok(written);
                 }
-                match self.create(&session, data).await? {
+                match self.client.create_node(&session, &self.path, data).await? {
                     Err(zk::Error::NodeExists) => {}
                     created => return created,
                 }
@@ -181,9 +140,7 @@ impl ValueNode {
         data: &[u8],
     ) -> Result<Outcome> {
         let data = self.client.node_data(data);
-        let written = self.write_latest(operation, expected, || Some(Cow::Borrowed(&*data))).await?;
-        // There is always something to write.
-        Ok(written.unwrap_or(Outcome::Conflict))
+        self.write_latest(operation, expected, || Some(Cow::Borrowed(&*data))).await
     }
 
     /// Returns data in the form in which the node holds it.
@@ -192,7 +149,7 @@ impl ValueNode {
     }
 
     /// Same as [`write`](Self::write), but asks for the data, as the node holds it, in the moment of sending it. It asks
-    /// again if nothing could be sent. `None` if there was nothing to write; then nothing was written.
+    /// again if nothing could be sent.
     ///
     /// # Errors
     /// Same as [`write`](Self::write).
@@ -201,7 +158,7 @@ impl ValueNode {
         operation: &'static str,
         expected: Option<Version>,
         mut latest: impl FnMut() -> Option<Cow<'d, [u8]>>,
-    ) -> Result<Option<Outcome>> {
+    ) -> Result<Outcome> {
         let path = || self.path.to_string();
         let mut sent = None;
         let mut failures = Failures::default();
@@ -209,33 +166,24 @@ impl ValueNode {
         let mut doubt: Option<zk::Error> = None;
         loop {
             let error = match self.client.session().await {
-                Ok(session) => match self
-                    .try_to_write(&session, expected, &mut sent, doubt.is_some(), &mut latest)
-                    .await
-                {
-                    Tried::Written(now) if expected.is_some_and(|before| !now.is_of_node_of(&before)) => {
-                        return Err(Error::NodeReplaced { operation, path: path() });
-                    }
-                    Tried::Written(now) => {
-                        self.meters.written();
-                        return Ok(Some(Outcome::Written(now)));
-                    }
-                    Tried::Conflict => {
-                        self.meters.conflict();
-                        return Ok(Some(Outcome::Conflict));
-                    }
-                    Tried::Nothing => return Ok(None),
-                    Tried::Failed { source, may_be_done } => {
-                        if may_be_done && doubt.is_none() {
-                            if expected.is_none() {
-                                // Whatever is there later: somebody else may have deleted what this has created.
-                                return Err(Error::WriteOutcomeUnknown { operation, path: path(), source });
-                            }
-                            doubt = Some(source.clone());
+                Ok(session) => {
+                    let is_in_doubt = doubt.is_some();
+                    let Failed { source, may_be_done } = match self
+                        .try_to_write(&session, expected, &mut sent, is_in_doubt, &mut latest)
+                        .await
+                    {
+                        Ok(outcome) => return self.done(operation, expected, outcome),
+                        Err(failed) => failed,
+                    };
+                    if may_be_done && !is_in_doubt {
+                        if expected.is_none() {
+                            // Whatever is there later: somebody else may have deleted what this has created.
+                            return Err(Error::WriteOutcomeUnknown { operation, path: path(), source });
                         }
-                        self.error(operation, source)
+                        doubt = Some(source.clone());
                     }
-                },
+                    self.error(operation, source)
+                }
                 Err(error) => error,
             };
             // Another session may be able to tell.
@@ -251,6 +199,22 @@ impl ValueNode {
         }
     }
 
+    /// Counts a write whose outcome is known.
+    ///
+    /// # Errors
+    /// [`Error::NodeReplaced`].
+    fn done(&self, operation: &'static str, expected: Option<Version>, outcome: Outcome) -> Result<Outcome> {
+        match outcome {
+            Outcome::Written(now) if expected.is_some_and(|before| !now.is_of_node_of(&before)) => {
+                return Err(Error::NodeReplaced { operation, path: self.path.to_string() });
+            }
+            Outcome::Written(_) => self.meters.written(),
+            Outcome::Conflict => self.meters.conflict(),
+            Outcome::Nothing => {}
+        }
+        Ok(outcome)
+    }
+
     /// Tries once. If an earlier try may have been done, the same is `sent` again, and a conflict is settled by reading.
     async fn try_to_write<'d>(
         &self,
@@ -259,57 +223,59 @@ impl ValueNode {
         sent: &mut Option<Cow<'d, [u8]>>,
         is_in_doubt: bool,
         latest: &mut impl FnMut() -> Option<Cow<'d, [u8]>>,
-    ) -> Tried {
+    ) -> Result<Outcome, Failed> {
+        let in_doubt = |source| Failed { source, may_be_done: true };
         let attempted = self.client.attempt(session, async {
             if !is_in_doubt {
                 *sent = latest();
             }
-            let Some(data) = sent.as_deref() else { return Tried::Nothing };
+            let Some(data) = sent.as_deref() else { return Ok(Outcome::Nothing) };
             let doubted = expected.filter(|_| is_in_doubt);
             // That may be long ago: by now, another node may have that number.
             if let Some(expected) = doubted
-                && let Some(tried) = self.settled(session, expected, data).await
+                && let Some(outcome) = self.settled(session, expected, data).await.map_err(in_doubt)?
             {
-                return tried;
+                return Ok(outcome);
             }
             let before = session.before_sending();
-            let written = match self.send(session, expected, data).await {
-                Ok(written) => written,
-                Err(source) => return Tried::Failed { source, may_be_done: false },
-            };
+            let not_done = |source| Failed { source, may_be_done: false };
+            let written = self.send(session, expected, data).await.map_err(not_done)?;
             let is_conflict = match expected {
                 Some(_) => matches!(written, Err(zk::Error::NoNode | zk::Error::BadVersion)),
                 None => matches!(written, Err(zk::Error::NodeExists)),
             };
             if let Some(expected) = doubted.filter(|_| is_conflict) {
-                let settled = self.settled(session, expected, data).await;
+                let settled = self.settled(session, expected, data).await.map_err(in_doubt)?;
                 // As if the connection were lost once more.
-                let again = Tried::Failed { source: zk::Error::ConnectionLoss, may_be_done: true };
-                return settled.unwrap_or(again);
+                return settled.ok_or(in_doubt(zk::Error::ConnectionLoss));
             }
             match written {
-                Ok(stat) => Tried::Written(Version::of(&stat)),
-                Err(_) if is_conflict => Tried::Conflict,
+                Ok(stat) => Ok(Outcome::Written(Version::of(&stat))),
+                Err(_) if is_conflict => Ok(Outcome::Conflict),
                 Err(source) => {
                     let is_unanswered =
                         matches!(Failure::of(&source), Failure::Unknown | Failure::SessionOver);
-                    Tried::Failed { source, may_be_done: is_unanswered && session.may_have_sent(before) }
+                    Err(Failed { source, may_be_done: is_unanswered && session.may_have_sent(before) })
                 }
             }
         });
-        attempted.await.unwrap_or(Tried::Failed { source: zk::Error::ConnectionLoss, may_be_done: true })
+        attempted.await.unwrap_or_else(|| Err(in_doubt(zk::Error::ConnectionLoss)))
     }
 
     /// Returns what the node shows about a write in doubt; `None` if that can be sent again.
-    async fn settled(&self, session: &Session, expected: Version, data: &[u8]) -> Option<Tried> {
-        match self.look(session).await.map(|now| settle(expected, data, now.as_ref())) {
-            Ok(Settled::NotYet) => None,
-            Ok(Settled::NotDone) => Some(Tried::Conflict),
-            // Not retried.
-            Ok(Settled::Undecidable) => {
-                Some(Tried::Failed { source: zk::Error::BadVersion, may_be_done: true })
-            }
-            Err(source) => Some(Tried::Failed { source, may_be_done: true }),
+    ///
+    /// # Errors
+    /// [`zk::Error::BadVersion`], which is not retried, if it shows nothing. Those of the request.
+    async fn settled(
+        &self,
+        session: &Session,
+        expected: Version,
+        data: &[u8],
+    ) -> Result<Option<Outcome>, zk::Error> {
+        match settle(expected, data, self.look(session).await?.as_ref()) {
+            Settled::NotYet => Ok(None),
+            Settled::NotDone => Ok(Some(Outcome::Conflict)),
+            Settled::Undecidable => Err(zk::Error::BadVersion),
         }
     }
 
@@ -324,7 +290,7 @@ impl ValueNode {
         data: &[u8],
     ) -> Result<Result<zk::Stat, zk::Error>, zk::Error> {
         Ok(match expected.map(|version| version.number()) {
-            None => return self.create(session, data).await,
+            None => return self.client.create_node(session, &self.path, data).await,
             Some(ANY) => {
                 // The number of this version cannot be asked for. But it is the one that is zero after a write.
                 let path = &*self.path;

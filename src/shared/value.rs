@@ -8,7 +8,7 @@ use super::node::{Outcome, ValueNode};
 use super::observer;
 use super::state::SharedState;
 use super::version::{CompareAndSet, Versioned};
-use crate::client::Client;
+use crate::client::{Client, Session};
 use crate::error::Result;
 use crate::watch::Watch;
 
@@ -47,8 +47,8 @@ const UPDATE: &str = "update the value at";
 /// Sources: Curator's `SharedValue`.
 #[derive(Clone)]
 pub struct SharedValue {
-    node: ValueNode,
-    seed: Arc<[u8]>,
+    pub(super) node: ValueNode,
+    pub(super) seed: Arc<[u8]>,
     timeout: Duration,
 }
 
@@ -101,8 +101,8 @@ impl SharedValue {
     /// # Cancel safety
     /// The node may have been created.
     pub async fn get_versioned(&self) -> Result<Versioned<Vec<u8>>> {
-        let mut contention = Contention::new(self.timeout);
-        let seen = self.node.client().unless_closed(self.look(GET, &mut contention)).await?;
+        let mut contention = self.contention(GET);
+        let seen = self.node.client().unless_closed(self.look(&mut contention)).await?;
         Ok(self.plain(seen))
     }
 
@@ -166,14 +166,16 @@ impl SharedValue {
         let new = new.as_ref();
         self.node.ensure_fits("value", new)?;
         let set = async {
-            let mut contention = Contention::new(self.timeout);
-            let current = self.look(COMPARE_AND_SET, &mut contention).await?;
+            let mut contention = self.contention(COMPARE_AND_SET);
+            let current = self.look(&mut contention).await?;
             if current.version() != seen.version() {
                 return Ok(Err(self.plain(current)));
             }
             match self.node.write(COMPARE_AND_SET, Some(current.version()), new).await? {
                 Outcome::Written(version) => Ok(Ok(Versioned::new(new.to_vec(), version))),
-                Outcome::Conflict => Ok(Err(self.plain(self.look(COMPARE_AND_SET, &mut contention).await?))),
+                Outcome::Conflict | Outcome::Nothing => {
+                    Ok(Err(self.plain(self.look(&mut contention).await?)))
+                }
             }
         };
         self.node.client().unless_closed(set).await
@@ -201,15 +203,15 @@ impl SharedValue {
         &self,
         mut new: impl FnMut(Vec<u8>) -> Result<Vec<u8>>,
     ) -> Result<Versioned<Vec<u8>>> {
-        let mut contention = Contention::new(self.timeout);
+        let mut contention = self.contention(UPDATE);
         loop {
-            let current = self.look(UPDATE, &mut contention).await?;
+            let current = self.look(&mut contention).await?;
             let version = current.version();
             let value = new(self.plain(current).into_value())?;
             self.node.ensure_fits("value", &value)?;
             match self.node.write(UPDATE, Some(version), &value).await? {
                 Outcome::Written(version) => return Ok(Versioned::new(value, version)),
-                Outcome::Conflict => contention.conflict(UPDATE, self.path()).await?,
+                Outcome::Conflict | Outcome::Nothing => contention.conflict().await?,
             }
         }
     }
@@ -232,21 +234,15 @@ impl SharedValue {
         self.node.path()
     }
 
-    pub(super) fn node(&self) -> &ValueNode {
-        &self.node
-    }
-
-    pub(super) fn seed(&self) -> &[u8] {
-        &self.seed
-    }
-
     /// Returns a handle for background work, which does not keep the client open.
     pub(super) fn detached(&self) -> Self {
         Self { node: self.node.detached(), ..self.clone() }
     }
 
     /// Returns what the node holds, and creates it if it does not exist.
-    async fn look(&self, operation: &'static str, contention: &mut Contention) -> Result<Versioned<Vec<u8>>> {
+    async fn look(&self, contention: &mut Contention<'_>) -> Result<Versioned<Vec<u8>>> {
+        let operation = contention.operation();
+        let make = |session: Arc<Session>| async move { self.node.make(&session, &self.seed).await };
         let mut is_made = false;
         loop {
             if let Some(seen) = self.node.get(operation).await? {
@@ -254,15 +250,14 @@ impl SharedValue {
             }
             // Someone may delete the node whenever it is created.
             if std::mem::replace(&mut is_made, true) {
-                contention.conflict(operation, self.path()).await?;
+                contention.conflict().await?;
             }
-            let client = self.node.client();
-            client
-                .request(operation, self.path(), |session| async move {
-                    self.node.make(&session, &self.seed).await
-                })
-                .await?;
+            self.node.client().request(operation, self.path(), make).await?;
         }
+    }
+
+    fn contention(&self, operation: &'static str) -> Contention<'_> {
+        Contention::new(operation, self.path(), self.timeout)
     }
 
     fn plain(&self, seen: Versioned<Vec<u8>>) -> Versioned<Vec<u8>> {
