@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::{sleep, timeout};
-use zookeeper_client::{self as zk, EventType};
+use zookeeper_client::EventType;
 
-use super::decision::Waiting;
-use crate::client::{Client, Failures, Session, Watcher, parent};
+use crate::client::{Client, Failures, LatestWatch};
 use crate::error::{Error, Result};
+use crate::failure::if_exists;
 
 /// A barrier at which processes wait while it is set. One process may set it, and another remove it.
 ///
@@ -67,20 +66,7 @@ impl Barrier {
     /// The barrier may have been set.
     pub async fn set(&self) -> Result<()> {
         let setting = self.client.request("set the barrier at", &self.path, |session| async move {
-            let acl = self.client.acl_of(&self.path);
-            let data = self.client.node_data(self.client.identity());
-            loop {
-                match session.create_persistent(&self.path, &data, &acl).await {
-                    Err(zk::Error::NodeExists) => return Ok(()),
-                    Err(zk::Error::NoNode) => match parent(&self.path) {
-                        Some(parent) => {
-                            self.client.make_parents(&session, parent).await.map_err(|(_, source)| source)?;
-                        }
-                        None => return Err(zk::Error::NoNode),
-                    },
-                    set => return set.map(drop),
-                }
-            }
+            self.client.make_node(&session, &self.path, self.client.identity()).await
         });
         self.client.unless_closed(setting).await
     }
@@ -94,10 +80,7 @@ impl Barrier {
     /// The barrier may have been removed.
     pub async fn remove(&self) -> Result<()> {
         let removing = self.client.request("remove the barrier at", &self.path, |session| async move {
-            match session.delete(&self.path).await {
-                Err(zk::Error::NoNode) => Ok(()),
-                removed => removed,
-            }
+            if_exists(session.delete(&self.path).await).map(drop)
         });
         self.client.unless_closed(removing).await
     }
@@ -155,14 +138,11 @@ impl Barrier {
             return Ok(!self.is_set().await?);
         }
         let mut is_known = false;
-        let waiting = Box::pin(async {
-            let opened = self.opened(|is_known_now| is_known = is_known_now);
-            timeout(within, self.client.unless_closed(opened)).await
-        });
-        match self.client.at_home(waiting).await {
-            Ok(opened) => opened.map(|()| true),
-            Err(_) if is_known => Ok(false),
-            Err(_) => Err(self.client.not_connected(within)),
+        let opened = self.client.unless_closed(self.opened(|is_known_now| is_known = is_known_now));
+        match self.client.within(within, opened).await {
+            Some(opened) => opened.map(|()| true),
+            None if is_known => Ok(false),
+            None => Err(self.client.not_connected(within)),
         }
     }
 
@@ -173,13 +153,14 @@ impl Barrier {
 
     /// Waits until the way is open, and shows whether it is known to be closed at the moment.
     async fn opened(&self, mut is_known: impl FnMut(bool)) -> Result<()> {
-        let mut waiting = Waiting::default();
+        // That of the first look.
+        let mut first = None;
         let mut failures = Failures::default();
-        let mut watch = None;
+        let mut watch = LatestWatch::default();
         loop {
             let session = self.client.session_after(&mut failures).await?;
-            let looking = session.confirmed(self.look(&session));
-            let (czxid, watcher) = match self.client.attempt_one(&session, looking).await {
+            let looking = session.confirmed(async { if_exists(session.watch_data(&self.path).await) });
+            let looked = match self.client.attempt_one(&session, looking).await {
                 Ok(looked) => looked,
                 Err(source) => {
                     is_known(false);
@@ -193,28 +174,16 @@ impl Barrier {
             };
             failures.reset();
             is_known(true);
-            if waiting.has_opened(czxid) {
+            let Some((_, barrier, watcher)) = looked else { return Ok(()) };
+            // Another one was set after the first one had been removed.
+            if *first.get_or_insert(barrier.czxid) != barrier.czxid {
                 return Ok(());
             }
-            let Some(watcher) = watcher else { continue };
-            // Only now the one before is dropped, so that it need not be removed at the servers.
-            let watcher = watch.insert(watcher);
-            tokio::select! {
-                event = watcher.changed() => if event == EventType::NodeDeleted { return Ok(()) },
-                // The watch would report it only at the end of the session.
-                () = self.client.disconnected() => {}
-                () = sleep(session.watch_holds_for()) => continue,
+            match watch.wait(&self.client, &session, watcher).await {
+                Some(EventType::NodeDeleted) => return Ok(()),
+                Some(_) => is_known(false),
+                None => {}
             }
-            is_known(false);
-        }
-    }
-
-    /// Watches the barrier if there is one. A watch on a node that does not exist would have to be removed.
-    async fn look(&self, session: &Session) -> Result<(Option<i64>, Option<Watcher>), zk::Error> {
-        match session.watch_data(&self.path).await {
-            Ok((_, stat, watcher)) => Ok((Some(stat.czxid), Some(watcher))),
-            Err(zk::Error::NoNode) => Ok((None, None)),
-            Err(error) => Err(error),
         }
     }
 }

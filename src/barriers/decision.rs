@@ -1,27 +1,9 @@
-//! What the waiters at barriers conclude from what they see. No I/O, no clock.
+//! What the waiters at double barriers conclude from what they see. No I/O, no clock.
 
 use std::iter;
 
 /// The name of the node by which members are let in. Every other child is a member.
 pub(super) const READY: &str = "ready";
-
-/// A wait at a barrier.
-#[derive(Debug, Default)]
-pub(super) struct Waiting {
-    /// The czxid of the barrier at the first look.
-    first: Option<i64>,
-}
-
-impl Waiting {
-    /// Takes the czxid of the barrier; `None` if there is none. Returns whether the way is open, or has been: a barrier with
-    /// another czxid was set after the first one had been removed.
-    pub(super) fn has_opened(&mut self, seen: Option<i64>) -> bool {
-        match seen {
-            None => true,
-            Some(czxid) => *self.first.get_or_insert(czxid) != czxid,
-        }
-    }
-}
 
 /// Whether a member is let in.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use tokio::time::timeout;
-
 use super::entered::Entered;
 use super::site::Site;
 use crate::client::Client;
@@ -111,9 +109,7 @@ impl DoubleBarrier {
     /// # Cancel safety
     /// Same as [`enter`](Self::enter).
     pub async fn enter_within(&self, within: Duration) -> Result<Option<Entered>> {
-        // Boxed, and with the timers of the client: the caller may have none.
-        let entering = Box::pin(async { timeout(within, self.enter()).await });
-        self.site.client.at_home(entering).await.map_or(Ok(None), |entered| entered.map(Some))
+        self.site.client.within(within, self.enter()).await.transpose()
     }
 
     /// Returns the number of members that it is for.

@@ -5,7 +5,6 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::timeout;
 use zookeeper_client::{self as zk, EventType};
 
 use super::leaving::Leaving;
@@ -108,9 +107,8 @@ impl Entered {
     /// Same as [`leave`](Self::leave).
     pub async fn leave_within(mut self, within: Duration) -> Result<bool> {
         let client = self.site.client.clone();
-        // Boxed, and with the timers of the client: the caller may have none.
-        let leaving = Box::pin(async { timeout(within, self.try_to_leave()).await });
-        client.at_home(leaving).await.map_or(Ok(false), |left| left.map(|()| true))
+        let left = client.within(within, self.try_to_leave()).await.transpose()?;
+        Ok(left.is_some())
     }
 
     async fn try_to_leave(&mut self) -> Result<()> {

@@ -25,15 +25,8 @@ pub(super) enum Progress {
     Lost,
 }
 
-/// What a member sees once its node is there.
-struct Sight {
-    /// The transaction that has written `ready` last; `None` if there is none.
-    opened: Option<i64>,
-    /// The version of `ready`.
-    version: Option<i32>,
-    ready: Watcher,
-    children: Vec<String>,
-}
+/// What a member sees once its node is there: `ready` and a watch on it, and the children of the barrier.
+type Sight = (Option<zk::Stat>, Watcher, Vec<String>);
 
 impl Site {
     pub(super) async fn let_in(&self) -> Result<Member> {
@@ -89,14 +82,15 @@ impl Site {
     ) -> Result<Progress> {
         // Not known before the reply.
         gives_up.sees_ready = true;
-        let Some(Sight { opened, version, mut ready, children }) = self.come(session, member).await? else {
+        let Some((ready, mut watcher, children)) = self.come(session, member).await? else {
             return Ok(Progress::Again);
         };
-        gives_up.sees_ready = opened.is_some();
+        gives_up.sees_ready = ready.is_some();
         let own = member.node.name().unwrap_or_default();
         // It is always known: the reply to a create tells it.
         let came = member.node.czxid().unwrap_or(i64::MAX);
         let dated;
+        let opened = ready.as_ref().map(|ready| ready.mzxid);
         let admission = match admission(opened, &children, own, came, self.members) {
             Admission::Late(opened) => {
                 dated = self.dated(session, children.iter()).await?;
@@ -107,7 +101,9 @@ impl Site {
         match admission {
             Admission::In => return Ok(Progress::In),
             Admission::Lost => return Ok(Progress::Lost),
-            Admission::Enough(counted) => return self.open(session, &counted, version).await,
+            Admission::Enough(counted) => {
+                return self.open(session, &counted, ready.map(|stale| stale.version)).await;
+            }
             Admission::Join(others) => return self.join(session, &others).await,
             Admission::Hidden => {
                 return Err(self.error("look for the members of the barrier", zk::Error::NoAuth));
@@ -115,7 +111,7 @@ impl Site {
             // Of the latter, there is none left.
             Admission::Wait | Admission::Late(_) => {}
         }
-        self.wait(session, member, &mut ready).await
+        self.wait(session, member, &mut watcher).await
     }
 
     /// Waits for a sign that it is let in, or that it must look again.
@@ -172,11 +168,7 @@ impl Site {
         match come.map_err(error)? {
             CreateOutcome::Created => {}
             CreateOutcome::ParentMissing => {
-                let making =
-                    self.client.attempt(session, self.client.make_parents(session, &self.path)).await;
-                making
-                    .unwrap_or_else(|| Err((self.path.to_string(), zk::Error::ConnectionLoss)))
-                    .map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })?;
+                self.client.attempt_to_make_parents(session, &self.path).await?;
                 *member = Member::new(&self.client, session, &self.path);
                 return Ok(None);
             }
@@ -192,7 +184,7 @@ impl Site {
         if let Some(source) = tidied.into_iter().filter_map(Result::err).find(is_passing) {
             return Err(error(source));
         }
-        let (stat, ready) = ready.map_err(error)?;
+        let (ready, watcher) = ready.map_err(error)?;
         let children = match children {
             Ok(children) => children,
             // It was removed with everything in it.
@@ -200,8 +192,7 @@ impl Site {
             Err(source) if is_passing(&source) => return Err(error(source)),
             Err(source) => return Err(self.error("list the members of the barrier", source)),
         };
-        let (opened, version) = stat.map(|stat| (stat.mzxid, stat.version)).unzip();
-        Ok(Some(Sight { opened, version, ready, children }))
+        Ok(Some((ready, watcher, children)))
     }
 
     /// Returns the members that are there, and the transactions that created them; `None` for those that may not be read.

@@ -12,6 +12,7 @@ use super::round::Round;
 use super::site::Site;
 use crate::client::{Failures, Session, Watcher};
 use crate::error::Result;
+use crate::failure::if_exists;
 
 /// A member on its way out. Dropping it leaves in the background.
 pub(super) struct Leaving {
@@ -21,14 +22,6 @@ pub(super) struct Leaving {
     /// The members that may be of this round: those that were listed after the last one had joined. `None` if not known.
     candidates: Option<HashSet<String>>,
     is_tidy: bool,
-}
-
-/// What is to happen before it looks again.
-struct Next {
-    /// A member of this round leaves.
-    member: Watcher,
-    /// Others join, or someone deletes `ready` early.
-    ready: Watcher,
 }
 
 impl Leaving {
@@ -97,9 +90,10 @@ impl Leaving {
                 Ok(None) => return Ok(()),
                 Ok(Some(watches)) => {
                     failures.reset();
-                    let Next { member, ready } = next.insert(watches);
+                    let (member, ready) = next.insert(watches);
                     tokio::select! {
                         _ = member.changed() => {}
+                        // Others join, or someone deletes `ready` early.
                         _ = ready.changed() => {}
                         // The watches would report it only at the end of the session.
                         () = client.disconnected() => {}
@@ -110,16 +104,13 @@ impl Leaving {
         }
     }
 
-    /// Lists the members, and watches one of this round that has not left. Returns `None` if all have left.
-    async fn watch_next(&mut self, session: &Session) -> Result<Option<Next>, zk::Error> {
+    /// Lists the members, and watches one of this round that has not left, and `ready`. Returns `None` if all have left.
+    async fn watch_next(&mut self, session: &Session) -> Result<Option<(Watcher, Watcher)>, zk::Error> {
         let Site { path, ready, .. } = &self.site;
         loop {
             // In this order: a member that joined by the help of one that is not listed any more has written `ready`.
             let (children, ready) = join(session.list(path), session.watch_stat(ready)).await;
-            let children = match children {
-                Err(zk::Error::NoNode) => return Ok(None),
-                children => children?,
-            };
+            let Some(children) = if_exists(children)? else { return Ok(None) };
             let (stat, ready) = ready?;
             if let Some(ready) = stat.as_ref().filter(|ready| self.round.is_of(ready)) {
                 if Round::of(ready) == self.round {
@@ -165,7 +156,7 @@ impl Leaving {
                     Err(error) => return Err(error),
                 };
                 if stat.is_some() {
-                    return Ok(Some(Next { member, ready }));
+                    return Ok(Some((member, ready)));
                 }
                 if self.site.reopen(session, name).await? {
                     (is_old, unchecked) = (true, None);
@@ -175,7 +166,7 @@ impl Leaving {
                 unchecked.get_or_insert(member);
             }
             if let Some(member) = unchecked {
-                return Ok(Some(Next { member, ready }));
+                return Ok(Some((member, ready)));
             }
             if !is_old {
                 return Ok(None);

@@ -12,6 +12,7 @@ use crate::client::{
     Client, CreateOutcome, EphemeralNode, Failures, LONGEST_PAUSE, NodeForm, Session, Sharing, parent,
 };
 use crate::error::Result;
+use crate::failure::if_exists;
 
 /// What the names of members say; Curator takes any name.
 const MARKER: &str = "member-";
@@ -77,19 +78,13 @@ pub(super) fn remains(client: &Client, barrier: &str) -> Vec<String> {
     let here = members.range(below.clone()..).take_while(|(path, _)| path.starts_with(&below));
     // Another barrier may be below this one.
     let here = here.filter(|(path, _)| parent(path) == Some(barrier));
-    let gone = here.filter(|(_, member)| member.is_given_up || member.session.is_over());
+    let gone = here.filter(|(_, session)| session.as_ref().is_none_or(|session| session.is_over()));
     gone.map(|(path, _)| path.clone()).collect()
 }
 
-/// The nodes of members that may exist, by path.
+/// The nodes of members that may exist, by path, with the sessions of those that are not given up.
 #[derive(Debug, Default)]
-struct Roll(Mutex<BTreeMap<String, Enrolled>>);
-
-#[derive(Debug)]
-struct Enrolled {
-    session: Arc<Session>,
-    is_given_up: bool,
-}
+struct Roll(Mutex<BTreeMap<String, Option<Arc<Session>>>>);
 
 /// What is remembered of a node.
 #[derive(Debug)]
@@ -102,9 +97,8 @@ struct Trace {
 impl Trace {
     fn remember(&mut self, session: &Arc<Session>) {
         self.is_gone = false;
-        let enrolled = Enrolled { session: session.clone(), is_given_up: false };
         let roll = self.client.extension::<Roll>();
-        roll.0.lock().insert(self.path.clone(), enrolled);
+        roll.0.lock().insert(self.path.clone(), Some(session.clone()));
     }
 }
 
@@ -115,8 +109,8 @@ impl Drop for Trace {
             roll.0.lock().remove(&self.path);
             return;
         }
-        if let Some(member) = roll.0.lock().get_mut(&self.path) {
-            member.is_given_up = true;
+        if let Some(session) = roll.0.lock().get_mut(&self.path) {
+            *session = None;
         }
         let (client, path) = (self.client.clone(), std::mem::take(&mut self.path));
         self.client.spawn(async move {
@@ -131,10 +125,7 @@ impl Drop for Trace {
 async fn delete_for_good(client: &Client, path: &str) -> Result<()> {
     loop {
         let deleting = client.request("delete", path, |session| async move {
-            match session.delete(path).await {
-                Err(zk::Error::NoNode) => Ok(()),
-                deleted => deleted,
-            }
+            if_exists(session.delete(path).await).map(drop)
         });
         match deleting.await {
             Err(error) if error.is_retryable() => sleep(LONGEST_PAUSE).await,

@@ -11,6 +11,7 @@ use super::decision::members_in_order;
 use super::member::remains;
 use super::site::Site;
 use crate::error::Result;
+use crate::failure::if_exists;
 
 /// Deletes `ready` when it is dropped, if someone gives up who has seen it, or may have: those who left before may have left
 /// it there because of this one. It must be dropped after the node of that member.
@@ -67,10 +68,7 @@ impl Site {
         let Self { client, path, ready, .. } = self;
         let tidying = client.request("delete", ready, |session| async move {
             let (seen, children) = join(session.stat(ready), session.list(path)).await;
-            let children = match children {
-                Err(zk::Error::NoNode) => return Ok(()),
-                children => children?,
-            };
+            let Some(children) = if_exists(children)? else { return Ok(()) };
             // Of one that was given up before its node was known, that may be there for a while.
             let given_up = remains(client, path);
             let is_given_up = |name: &str| given_up.contains(&format!("{path}/{name}"));

@@ -6,6 +6,7 @@ use zookeeper_client as zk;
 use super::handle::Client;
 use super::path;
 use super::session::Session;
+use crate::error::Error;
 
 impl Client {
     /// Creates `path` and all its ancestors in one round trip, each with its own ACL and without data.
@@ -31,6 +32,16 @@ impl Client {
                 None => return Err((ancestors[0].to_owned(), zk::Error::NoNode)),
             }
         }
+    }
+
+    /// Makes one attempt at that, in the sense of the retry policy.
+    ///
+    /// # Errors
+    /// [`Error::ZooKeeper`].
+    pub(crate) async fn attempt_to_make_parents(&self, session: &Session, path: &str) -> Result<(), Error> {
+        let made = self.attempt(session, self.make_parents(session, path)).await;
+        made.unwrap_or_else(|| Err((path.to_owned(), zk::Error::ConnectionLoss)))
+            .map_err(|(path, source)| Error::ZooKeeper { operation: "create", path, source })
     }
 
     /// Creates a persistent node, and its parents, if it does not exist.

@@ -7,14 +7,6 @@ fn names(names: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn a_barrier_that_was_set_again_has_been_open() {
-    let mut waiting = Waiting::default();
-    assert!(!waiting.has_opened(Some(7)) && !waiting.has_opened(Some(7)));
-    assert!(waiting.has_opened(Some(9)) && waiting.has_opened(None));
-    assert!(Waiting::default().has_opened(None), "there was none");
-}
-
-#[test]
 fn members_are_let_in_together() {
     let admitted = |opened, children: &[&str], expected: Admission<'_>| {
         assert_eq!(admission(opened, &names(children), "b", 5, 3), expected, "{opened:?} {children:?}");

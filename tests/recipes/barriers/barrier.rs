@@ -68,6 +68,21 @@ async fn the_opening_is_the_event_and_takes_no_request() {
 }
 
 #[tokio::test]
+async fn a_barrier_that_is_set_again_without_a_connection_has_been_open() {
+    let (server, proxy, client, other) = server_proxy_and_clients().await;
+    within(barrier(&other).set()).await.unwrap();
+    let waiting = wait_in_task(&client);
+    all_watches(&server, 1).await;
+    proxy.refuse_connections(true).unwrap();
+    proxy.cut();
+    all_watches(&server, 0).await;
+    within(barrier(&other).remove()).await.unwrap();
+    within(barrier(&other).set()).await.unwrap();
+    proxy.refuse_connections(false).unwrap();
+    within(waiting).await.unwrap().unwrap();
+}
+
+#[tokio::test]
 async fn what_cannot_be_done_is_said() {
     let (_server, client, zookeeper) = server_client_and_bystander().await;
     assert!(matches!(Barrier::new(&client, "b"), Err(Error::InvalidPath { .. })));
