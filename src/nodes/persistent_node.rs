@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use zookeeper_client::CreateMode;
 
-use super::keeping::{IsSame, Keeper, Kept, Progress, Touch, Wanted};
+use super::keeping::{IsSame, Keeper, Progress, Touch, Wanted};
 use super::options::{NodeMode, OnStranger, PersistentNodeOptions};
 use super::state::NodeState;
 use crate::client::{Client, Write, of_write};
@@ -65,7 +65,8 @@ pub struct PersistentNode {
     size_beside: usize,
     options: PersistentNodeOptions,
     wanted: watch::Sender<Wanted>,
-    kept: Kept,
+    progress: watch::Receiver<Progress>,
+    state: Watch<NodeState>,
     closing: CancellationToken,
     _close_on_drop: DropGuard,
 }
@@ -121,9 +122,11 @@ impl PersistentNode {
             NodeMode::Persistent => client.leaving().child_token(),
             NodeMode::Ephemeral | NodeMode::EphemeralSequential => CancellationToken::new(),
         };
-        let kept = Keeper::start(client, &path, &options, touch, is_same, data, closing.clone())?;
+        let (progress, state) =
+            Keeper::start(client, &path, &options, touch, is_same, data, closing.clone())?;
         let _close_on_drop = closing.clone().drop_guard();
-        Ok(Self { client: client.clone(), path, size_beside, options, wanted, kept, closing, _close_on_drop })
+        let client = client.clone();
+        Ok(Self { client, path, size_beside, options, wanted, progress, state, closing, _close_on_drop })
     }
 
     /// Waits until the node exists, and returns its full path, namespace included. Returns immediately if it does.
@@ -144,10 +147,10 @@ impl PersistentNode {
             NodeState::Blocked(_) => true,
             NodeState::Absent => false,
         };
-        match self.progress(|progress| is_settled(&progress.state)).await?.state {
-            NodeState::Present { path, .. } => Ok(path),
-            NodeState::Blocked(error) => Err(error),
-            NodeState::Absent | NodeState::Closed => Err(self.closed()),
+        match self.watch_state().wait_for(is_settled).await {
+            Some(NodeState::Present { path, .. }) => Ok(path),
+            Some(NodeState::Blocked(error)) => Err(error),
+            Some(NodeState::Absent | NodeState::Closed) | None => Err(self.closed()),
         }
     }
 
@@ -180,9 +183,7 @@ impl PersistentNode {
             refused.filter(|(_, error)| !matches!(error, Error::NodeTaken { .. })).is_some()
         };
         let settled = self.progress(|progress| {
-            progress.confirmed >= generation
-                || is_refused(progress)
-                || matches!(progress.state, NodeState::Closed)
+            progress.confirmed >= generation || is_refused(progress) || progress.ended.is_some()
         });
         let progress = settled.await?;
         if progress.confirmed >= generation {
@@ -201,7 +202,7 @@ impl PersistentNode {
 
     /// Returns the state of the node as far as this client knows. Makes no request.
     pub fn state(&self) -> NodeState {
-        self.kept.state.get()
+        self.state.get()
     }
 
     /// Follows the state of the node. The last state is [`NodeState::Closed`], after which this ends.
@@ -215,7 +216,7 @@ impl PersistentNode {
     /// # }
     /// ```
     pub fn watch_state(&self) -> Watch<NodeState> {
-        self.kept.state.anew()
+        self.state.anew()
     }
 
     /// Returns the full path as it was given, namespace included. [`wait_present`](Self::wait_present) and
@@ -246,7 +247,7 @@ impl PersistentNode {
 
     /// Waits for the keeper. Ends when that has ended in another way, as with its runtime.
     async fn progress(&self, is_done: impl Fn(&Progress) -> bool) -> Result<Progress> {
-        let mut progress = self.kept.progress.clone();
+        let mut progress = self.progress.clone();
         let done = guarded(progress.wait_for(|progress| is_done(progress))).await;
         done.map(|progress| progress.clone()).map_err(|_| self.closed())
     }

@@ -106,15 +106,6 @@ pub(super) enum End {
     Unknown,
 }
 
-/// Whose a node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Whose {
-    Ours,
-    /// It is left over from an earlier session of this client.
-    LeftOver,
-    Strangers,
-}
-
 /// Returns the first step on a connection, or after something has changed. What is there already is only looked at: it may
 /// be another node than before.
 pub(super) fn first(
@@ -150,19 +141,22 @@ pub(super) fn next(
         Sight::Node(seen) => seen,
         Sight::Hidden { is_own } => return next_of_hidden(lifetime, is_own, known, wanted),
     };
-    match whose(lifetime, seen.owner, session, has_ended) {
-        Whose::Strangers => Step::Yield,
-        Whose::LeftOver if left_over == Some(seen.czxid) => Step::Replace { version: seen.version },
-        Whose::LeftOver => Step::Look,
-        Whose::Ours => {
-            let known = known.filter(|known| known.is_of(&seen));
-            match known.map(|known| known.data) {
-                None => Step::Compare,
-                Some(Data::Of(generation)) if generation == wanted => Step::Rest,
-                Some(Data::Strangers) => Step::Yield,
-                Some(Data::Of(_) | Data::Other) => Step::Write { version: Some(seen.version) },
-            }
-        }
+    // One of no session does not say whose it is, nor whether it has a time to live.
+    let our_owner = if lifetime == Lifetime::Session { session } else { 0 };
+    if seen.owner != our_owner {
+        let is_of_earlier_session = lifetime == Lifetime::Session && seen.owner != 0 && has_ended(seen.owner);
+        return match is_of_earlier_session {
+            true if left_over == Some(seen.czxid) => Step::Replace { version: seen.version },
+            true => Step::Look,
+            false => Step::Yield,
+        };
+    }
+    let known = known.filter(|known| known.is_of(&seen));
+    match known.map(|known| known.data) {
+        None => Step::Compare,
+        Some(Data::Of(generation)) if generation == wanted => Step::Rest,
+        Some(Data::Strangers) => Step::Yield,
+        Some(Data::Of(_) | Data::Other) => Step::Write { version: Some(seen.version) },
     }
 }
 
@@ -196,16 +190,6 @@ pub(super) fn end(lifetime: Lifetime, sight: Sight, known: Option<Known>, sessio
         Lifetime::Touched => false,
     };
     if is_ours { End::Delete { version: Some(seen.version) } } else { End::Gone }
-}
-
-fn whose(lifetime: Lifetime, owner: i64, session: i64, has_ended: impl Fn(i64) -> bool) -> Whose {
-    match lifetime {
-        Lifetime::Session if owner == session => Whose::Ours,
-        Lifetime::Session if owner != 0 && has_ended(owner) => Whose::LeftOver,
-        // It does not say whose it is, nor whether it has a time to live.
-        Lifetime::Value | Lifetime::Touched if owner == 0 => Whose::Ours,
-        _ => Whose::Strangers,
-    }
 }
 
 #[cfg(test)]

@@ -15,14 +15,15 @@ use super::super::options::{NodeMode, PersistentNodeOptions};
 use super::super::state::NodeState;
 use super::decision::{self, IsSame, Known, Lifetime, Sight, Step};
 use super::doubt::Doubt;
-use super::paths::Claim;
-use super::progress::{Kept, Publisher, Wanted};
+use super::paths::KeptPath;
+use super::progress::{Progress, Publisher, Wanted};
 use super::repairs;
-use super::requests::{Found, Trouble};
+use super::requests::{Found, is_refusal};
 use super::sessions::OwnSessions;
 use super::touch::Touch;
-use crate::client::{Client, EphemeralNode, Failures, PAUSE, Session, Watcher, parent};
+use crate::client::{Client, EphemeralNode, Failures, PAUSE, Session, Watcher};
 use crate::error::{Error, Result, report};
+use crate::watch::Watch;
 
 /// How often a node is looked at while nothing is done about it.
 const GLANCE: Duration = Duration::from_secs(1);
@@ -74,14 +75,6 @@ pub(in crate::nodes) struct Keeper {
     is_to_be_read: bool,
 }
 
-/// Why the node is left to itself.
-enum Rest {
-    /// It is there, or someone else's is; the watch shows when that changes.
-    Watched,
-    /// Others have changed it each time that it was looked at.
-    Restless,
-}
-
 impl Keeper {
     /// Starts a keeper in the background. With `touch`, the node lives as long as that is touched, whatever the mode.
     ///
@@ -95,14 +88,14 @@ impl Keeper {
         is_same: Option<IsSame>,
         wanted: watch::Receiver<Wanted>,
         closing: CancellationToken,
-    ) -> Result<Kept> {
+    ) -> Result<(watch::Receiver<Progress>, Watch<NodeState>)> {
         let is_numbered = options.mode == NodeMode::EphemeralSequential;
         let lifetime = match options.mode {
             _ if touch.is_some() => Lifetime::Touched,
             NodeMode::Persistent => Lifetime::Value,
             NodeMode::Ephemeral | NodeMode::EphemeralSequential => Lifetime::Session,
         };
-        let claim = (!is_numbered).then(|| Claim::new(client, path, &closing)).transpose()?;
+        let claim = (!is_numbered).then(|| KeptPath::claim(client, path, &closing)).transpose()?;
         let keeper = Self {
             client: client.detached(),
             lifetime,
@@ -129,19 +122,19 @@ impl Keeper {
             readable: None,
             is_to_be_read: false,
         };
-        let kept = keeper.publisher.kept();
+        let published = keeper.publisher.watch();
         // The end of a session takes an ephemeral node along. One that belongs to no session is deleted before that.
         let stay = (lifetime == Lifetime::Value).then(|| client.stay(Duration::ZERO));
         client.spawn(async move {
             keeper.run(claim).await;
             drop(stay);
         });
-        Ok(kept)
+        Ok(published)
     }
 
-    async fn run(mut self, claim: Option<Claim>) {
+    async fn run(mut self, claim: Option<Arc<KeptPath>>) {
         let over = self.client.closing();
-        let turn = OptionFuture::from(claim.as_ref().map(Claim::turn));
+        let turn = OptionFuture::from(claim.as_ref().map(|claim| claim.turn()));
         let Some(_turn) = over.run_until_cancelled(turn).await else {
             return self.publisher.ended(Err(Error::Closed));
         };
@@ -177,23 +170,17 @@ impl Keeper {
             };
             // It is not interrupted: what it has begun would have to be found out. Its requests end with the connection.
             match self.settle(&session).await {
-                Ok(rest) => {
+                Ok(is_settled) => {
                     failures.reset();
-                    let is_disturbed = match rest {
-                        Rest::Watched => self.rest(&session).await,
-                        Rest::Restless => true,
-                    };
-                    if is_disturbed {
+                    if !is_settled || self.rest(&session).await {
                         let (at, last) = last_repair;
                         let pause = repairs::pause(last, at.map(|at| at.elapsed()));
                         self.pause(sleep(pause)).await;
                         last_repair = (Some(Instant::now()), pause);
                     }
                 }
-                Err(Trouble::Passing(error)) if error.ends_session() => {}
-                Err(Trouble::Passing(error) | Trouble::Refused(error)) => {
-                    self.pause_after(error, &mut failures).await;
-                }
+                Err(error) if error.ends_session() => {}
+                Err(error) => self.pause_after(error, &mut failures).await,
             }
         }
     }
@@ -238,8 +225,9 @@ impl Keeper {
         }
     }
 
-    /// Has the node there with the newest data, or someone else's.
-    async fn settle(&mut self, session: &Arc<Session>) -> Result<Rest, Trouble> {
+    /// Has the node there with the newest data, or someone else's; the watch shows when that changes. Returns false if others
+    /// have changed it each time that it was looked at.
+    async fn settle(&mut self, session: &Arc<Session>) -> Result<bool> {
         /// More than it takes if no one interferes.
         const MOST_STEPS: usize = 16;
         self.left_over = None;
@@ -254,10 +242,10 @@ impl Keeper {
                 && self.comes_too_late_for(self.known.map(|known| known.czxid))
             {
                 self.known = None;
-                return Ok(Rest::Watched);
+                return Ok(true);
             }
-            let found = self.perform(session, step, &wanted).await.inspect_err(|trouble| {
-                if let Trouble::Refused(error) = trouble {
+            let found = self.perform(session, step, &wanted).await.inspect_err(|error| {
+                if is_refusal(error) {
                     self.fails(wanted.generation, error.clone());
                 }
             })?;
@@ -267,23 +255,25 @@ impl Keeper {
                     next = Some(Step::Touch);
                 }
                 Found::Next(step) => next = Some(step),
-                Found::Own { czxid, .. } if self.comes_too_late_for(Some(czxid)) => {
+                Found::Own { czxid } if self.comes_too_late_for(Some(czxid)) => {
                     self.known = None;
-                    return Ok(Rest::Watched);
+                    return Ok(true);
                 }
-                Found::Own { path, czxid } => {
+                Found::Own { czxid } => {
                     self.held = Some(czxid);
+                    let path = self.path().clone();
                     self.publisher.is_kept(&path, czxid, wanted.generation);
-                    return Ok(Rest::Watched);
+                    return Ok(true);
                 }
-                Found::Strangers { path, owner } => {
+                Found::Strangers { owner } => {
                     let session = owner.filter(|owner| *owner != 0);
-                    self.fails(wanted.generation, Error::NodeTaken { path: path.to_string(), session });
-                    return Ok(Rest::Watched);
+                    let path = self.path().to_string();
+                    self.fails(wanted.generation, Error::NodeTaken { path, session });
+                    return Ok(true);
                 }
             }
         }
-        Ok(Rest::Restless)
+        Ok(false)
     }
 
     /// Whether this persistent node is not to be taken over any more, since the value ends. Otherwise it would depend on
@@ -332,7 +322,7 @@ impl Keeper {
     }
 
     /// Reports an error that waiting alone is not likely to change.
-    fn fails(&self, generation: u64, error: Error) {
+    fn fails(&mut self, generation: u64, error: Error) {
         self.publisher.refuses(generation, error.clone());
         let state = match (&self.path, self.known) {
             // Only its data could not be written.
@@ -398,8 +388,8 @@ impl Keeper {
         }
     }
 
-    /// The path of the parent; `None` for a node below the root.
-    pub(super) fn parent(&self) -> Option<&str> {
-        parent(&self.given_path)
+    /// The path of the node, or that which was given for one that is still to be numbered.
+    pub(super) fn path(&self) -> &Arc<str> {
+        self.path.as_ref().unwrap_or(&self.given_path)
     }
 }

@@ -13,6 +13,6 @@ mod touch;
 
 pub(crate) use self::decision::IsSame;
 pub(super) use self::keeper::Keeper;
-pub(super) use self::progress::{Kept, Progress, Wanted};
+pub(super) use self::progress::{Progress, Wanted};
 pub(super) use self::sessions::OwnSessions;
 pub(super) use self::touch::Touch;

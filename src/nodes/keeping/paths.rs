@@ -8,11 +8,11 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{ByPath, Client};
 use crate::error::{Error, Result};
 
-type KeptPaths = ByPath<(), Kept>;
+type KeptPaths = ByPath<(), KeptPath>;
 
-/// What the keepers of one path share.
+/// What the keepers of one path share: the right to keep a node there, one after the other.
 #[derive(Debug)]
-struct Kept {
+pub(super) struct KeptPath {
     paths: Arc<KeptPaths>,
     path: Arc<str>,
     /// Of the latest keeper.
@@ -21,18 +21,14 @@ struct Kept {
     turn: Mutex<()>,
 }
 
-/// The right to keep a node at a path, after those whose keeping ends.
-#[derive(Debug)]
-pub(super) struct Claim(Arc<Kept>);
-
-impl Claim {
+impl KeptPath {
     /// Claims a path for a keeper that ends when `closing` is cancelled.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] if another keeper has it that is not to end.
-    pub(super) fn new(client: &Client, path: &Arc<str>, closing: &CancellationToken) -> Result<Self> {
+    pub(super) fn claim(client: &Client, path: &Arc<str>, closing: &CancellationToken) -> Result<Arc<Self>> {
         let paths = client.extension::<KeptPaths>();
-        let kept = paths.share(path, (), || Kept {
+        let kept = paths.share(path, (), || Self {
             paths: paths.clone(),
             path: path.clone(),
             closing: parking_lot::Mutex::default(),
@@ -49,16 +45,16 @@ impl Claim {
         }
         *latest = Some(closing.clone());
         drop(latest);
-        Ok(Self(kept))
+        Ok(kept)
     }
 
     /// Waits until those before have ended.
     pub(super) async fn turn(&self) -> MutexGuard<'_, ()> {
-        self.0.turn.lock().await
+        self.turn.lock().await
     }
 }
 
-impl Drop for Kept {
+impl Drop for KeptPath {
     fn drop(&mut self) {
         self.paths.forget(&self.path);
     }
@@ -73,7 +69,7 @@ mod tests {
     #[test]
     fn a_path_has_one_keeper_at_a_time() {
         let client = Client::connect_lazily("127.0.0.1:1").unwrap();
-        let claim = |closing: &CancellationToken| Claim::new(&client, &"/a".into(), closing);
+        let claim = |closing: &CancellationToken| KeptPath::claim(&client, &"/a".into(), closing);
         let [first, second, third] = [(); 3].map(|()| CancellationToken::new());
         let one = claim(&first).unwrap();
         let at_work = one.turn().now_or_never().expect("it is free");

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use super::super::state::NodeState;
@@ -18,10 +17,9 @@ pub(in crate::nodes) struct Wanted {
     pub(in crate::nodes) data: Arc<[u8]>,
 }
 
-/// What has become of it, of which users see the state.
-#[derive(Clone, Debug)]
+/// What has become of it, besides the state that users see.
+#[derive(Clone, Debug, Default)]
 pub(in crate::nodes) struct Progress {
-    pub(in crate::nodes) state: NodeState,
     /// The generation of the data that the node is known to have got.
     pub(in crate::nodes) confirmed: u64,
     /// The latest generation that the servers have refused, and why.
@@ -30,19 +28,12 @@ pub(in crate::nodes) struct Progress {
     pub(in crate::nodes) ended: Option<Result<()>>,
 }
 
-/// What the handle has of a keeper.
-#[derive(Debug)]
-pub(in crate::nodes) struct Kept {
-    pub(in crate::nodes) progress: watch::Receiver<Progress>,
-    pub(in crate::nodes) state: Watch<NodeState>,
-}
-
-/// Publishes the progress. When it is dropped, the state is [`NodeState::Closed`].
+/// Publishes the state and the progress. When it is dropped, the state is [`NodeState::Closed`].
 #[derive(Debug)]
 pub(super) struct Publisher {
     progress: watch::Sender<Progress>,
-    watched: Watched<NodeState>,
-    meter: Mutex<NodeMeter>,
+    state: Watched<NodeState>,
+    meter: NodeMeter,
 }
 
 impl Publisher {
@@ -51,38 +42,35 @@ impl Publisher {
         let state = NodeState::Absent;
         let mut meter = client.labels().node_meter(path);
         meter.is(state.name());
-        let watched = Watched::new(state.clone());
-        let progress = Progress { state, confirmed: 0, refused: None, ended: None };
-        Self { progress: watch::Sender::new(progress), watched, meter: Mutex::new(meter) }
+        Self { progress: watch::Sender::default(), state: Watched::new(state), meter }
     }
 
-    pub(super) fn kept(&self) -> Kept {
-        Kept { progress: self.progress.subscribe(), state: self.watched.watch() }
+    pub(super) fn watch(&self) -> (watch::Receiver<Progress>, Watch<NodeState>) {
+        (self.progress.subscribe(), self.state.watch())
     }
 
     pub(super) fn is_present(&self) -> bool {
-        self.progress.borrow().state.is_present()
+        self.state.get().is_present()
     }
 
     /// Whether this node is shown as present.
     pub(super) fn shows(&self, shown: i64) -> bool {
-        matches!(self.progress.borrow().state, NodeState::Present { czxid, .. } if czxid == shown)
+        matches!(self.state.get(), NodeState::Present { czxid, .. } if czxid == shown)
     }
 
-    /// Publishes a state, to watchers first: it is shown when the progress changes.
-    /// Returns whether it is another one than before.
-    pub(super) fn show(&self, state: NodeState) -> bool {
-        if self.progress.borrow().state == state {
+    /// Publishes a state. Returns whether it is another one than before.
+    pub(super) fn show(&mut self, state: NodeState) -> bool {
+        if self.state.get() == state {
             return false;
         }
-        self.meter.lock().is(state.name());
-        self.watched.show(state.clone());
-        self.progress.send_modify(|progress| progress.state = state);
+        self.meter.is(state.name());
+        self.state.show(state);
         true
     }
 
     /// The node is there, with the data of that generation.
-    pub(super) fn is_kept(&self, path: &str, czxid: i64, generation: u64) {
+    pub(super) fn is_kept(&mut self, path: &str, czxid: i64, generation: u64) {
+        // Before the progress: it is shown when that changes.
         self.show(NodeState::Present { path: path.to_owned(), czxid });
         self.progress.send_modify(|progress| progress.confirmed = generation);
     }
@@ -92,7 +80,7 @@ impl Publisher {
         self.progress.send_modify(|progress| progress.refused = Some((generation, error)));
     }
 
-    pub(super) fn ended(&self, outcome: Result<()>) {
+    pub(super) fn ended(&mut self, outcome: Result<()>) {
         self.show(NodeState::Closed);
         self.progress.send_modify(|progress| progress.ended = Some(outcome));
     }

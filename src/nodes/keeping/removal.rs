@@ -10,11 +10,11 @@ use zookeeper_client as zk;
 use super::decision::{self, Data, End, Known, Lifetime, Seen, Sight};
 use super::doubt::Doubt;
 use super::keeper::Keeper;
-use super::paths::Claim;
+use super::paths::KeptPath;
 use super::requests::is_own;
 use crate::client::{Client, Failures, RetryPolicy, Session};
 use crate::error::{Error, Result};
-use crate::failure::Failure;
+use crate::failure::{Failure, if_exists};
 
 /// How often a delete that others have forestalled by a write is repeated, after growing pauses. After that, the node is
 /// deleted whatever they write, if it is still ours right before.
@@ -118,7 +118,7 @@ impl Keeper {
 
     /// Pauses before the next attempt. An ephemeral node goes with its session, so this waits for that. For any other node,
     /// the waiting caller gets the error once the client's retry policy gives up.
-    async fn outlast(&self, error: Error, outage: &mut Outage) {
+    async fn outlast(&mut self, error: Error, outage: &mut Outage) {
         if self.lifetime == Lifetime::Session {
             // This policy never gives up.
             let _ = outage.background.pause_or(error, &patience()).await;
@@ -202,10 +202,7 @@ impl Keeper {
                 made.map(|seen| seen.map(known))
             }
         };
-        match known {
-            Err(zk::Error::NoNode) => Ok(None),
-            known => known,
-        }
+        Ok(if_exists(known)?.flatten())
     }
 
     /// Deletes the node when the value is gone, if the session outlives the client: an adopted one does.
@@ -291,14 +288,14 @@ impl Late {
         let over = CancellationToken::new();
         over.cancel();
         // Another value may keep a node there by now. While it did, no other could come to exist.
-        let Ok(claim) = Claim::new(&self.client, &self.path, &over) else { return Ok(()) };
+        let Ok(claim) = KeptPath::claim(&self.client, &self.path, &over) else { return Ok(()) };
         let _turn = claim.turn().await;
         let ours = match self.lifetime {
             // It does not say whose it is.
-            Lifetime::Value => match made_in_doubt(&self.client, session, &self.path, &self.doubt).await {
-                Err(zk::Error::NoNode) => None,
-                made => made?,
-            },
+            Lifetime::Value => {
+                let made = made_in_doubt(&self.client, session, &self.path, &self.doubt).await;
+                if_exists(made)?.flatten()
+            }
             Lifetime::Session => match self.client.attempt_one(session, session.stat(&self.path)).await {
                 Err(zk::Error::NoAuth) => {
                     return match is_own(&self.client, session, &self.path).await? {

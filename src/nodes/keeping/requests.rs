@@ -10,9 +10,9 @@ use super::decision::{self, Data, Known, Lifetime, Seen, Sight, Step};
 use super::keeper::Keeper;
 use super::progress::Wanted;
 use crate::client::{
-    Client, CreateOutcome, EphemeralNode, NewNode, NodeForm, Session, Sharing, Watcher, Write,
+    Client, CreateOutcome, EphemeralNode, NewNode, NodeForm, Session, Sharing, Watcher, Write, parent,
 };
-use crate::error::Error;
+use crate::error::{Error, Result};
 use crate::failure::Failure;
 
 /// What came of a step.
@@ -20,24 +20,27 @@ pub(super) enum Found {
     /// Another step is to be made.
     Next(Step),
     /// The own node is there with the wanted data.
-    Own { path: Arc<str>, czxid: i64 },
+    Own { czxid: i64 },
     Strangers {
-        path: Arc<str>,
         /// `None` if it may not be read.
         owner: Option<i64>,
     },
 }
 
-/// Why a step could not be made.
-pub(super) enum Trouble {
-    /// It is tried again when there is a connection.
-    Passing(Error),
-    Refused(Error),
+/// Whether a step could not be made for another reason than the connection or the session.
+pub(super) fn is_refusal(error: &Error) -> bool {
+    !error.is_retryable() && !error.ends_session()
 }
 
 impl Seen {
     pub(super) fn of(stat: &zk::Stat) -> Self {
         Self { owner: stat.ephemeral_owner, czxid: stat.czxid, version: stat.version }
+    }
+}
+
+impl Known {
+    fn of(stat: &zk::Stat, data: Data) -> Self {
+        Self { czxid: stat.czxid, version: stat.version, data }
     }
 }
 
@@ -63,9 +66,6 @@ pub(super) async fn is_own(client: &Client, session: &Session, path: &str) -> Re
     Ok(own.is_some_and(|own| own.iter().any(|own| own == path)))
 }
 
-/// What a look that sets a watch has given.
-type Looked = Result<(Option<zk::Stat>, Watcher), zk::Error>;
-
 impl Keeper {
     /// Makes a step, and watches the node in the same round trip.
     pub(super) async fn perform(
@@ -73,7 +73,7 @@ impl Keeper {
         session: &Arc<Session>,
         step: Step,
         wanted: &Wanted,
-    ) -> Result<Found, Trouble> {
+    ) -> Result<Found> {
         let Some(path) = self.path.clone() else { return self.number(session, wanted).await };
         let seen_on = session.connection();
         let looking = session.watch_stat(&path);
@@ -122,11 +122,7 @@ impl Keeper {
                 let stat = looked.as_ref().ok().and_then(|(stat, _)| stat.as_ref());
                 let made = stat.filter(|stat| stat.ephemeral_owner == session.id());
                 let made = made.filter(|stat| replaced == Ok(true) && stat.version == 0);
-                self.known = made.map(|stat| Known {
-                    czxid: stat.czxid,
-                    version: 0,
-                    data: Data::Of(wanted.generation),
-                });
+                self.known = made.map(|stat| Known::of(stat, Data::Of(wanted.generation)));
                 looked
             }
             Step::Compare => {
@@ -146,12 +142,11 @@ impl Keeper {
                             && !self.known.is_some_and(|known| known.is_of(&Seen::of(stat)))
                         {
                             // It is written to without having been read, unless it is ours by its data alone.
-                            let (czxid, version) = (stat.czxid, stat.version);
                             let data = self.is_same.map_or(Data::Other, |_| Data::Strangers);
-                            self.known = Some(Known { czxid, version, data });
+                            self.known = Some(Known::of(stat, data));
                         }
                     }
-                    Err(error) => return Err(self.trouble("read", error)),
+                    Err(error) => return Err(self.error("read", error)),
                 }
                 looked
             }
@@ -163,8 +158,7 @@ impl Keeper {
                 match written {
                     Ok(stat) => {
                         (self.ours, self.is_write_lost) = (vec![wanted.data.clone()], false);
-                        let (czxid, version) = (stat.czxid, stat.version);
-                        self.known = Some(Known { czxid, version, data: Data::Of(wanted.generation) });
+                        self.known = Some(Known::of(&stat, Data::Of(wanted.generation)));
                     }
                     Err(zk::Error::NoNode) => {}
                     // Nothing shows whose a node is that may not be read, unless it was our own write.
@@ -183,7 +177,7 @@ impl Keeper {
                         }
                         self.known =
                             known.map(|known| if is_refused { known } else { known.of_unknown_data() });
-                        return Err(self.trouble("write to", error));
+                        return Err(self.error("write to", error));
                     }
                 }
                 looked
@@ -201,24 +195,24 @@ impl Keeper {
                     // The look shows it.
                     Err(zk::Error::NoNode) => {}
                     Err(error) => {
-                        let trouble = self.trouble("touch", error);
-                        if let Trouble::Refused(_) = trouble {
+                        let error = self.error("touch", error);
+                        if is_refusal(&error) {
                             // It is there, but not for long.
                             self.known = None;
                         }
-                        return Err(trouble);
+                        return Err(error);
                     }
                 }
                 looked
             }
         };
-        let mut sight = self.saw(looked).map_err(|error| self.trouble("look for", error))?;
+        let mut sight = self.saw(looked).map_err(|error| self.error("look for", error))?;
         if self.is_to_be_asked_for(sight) {
             let is_own = is_own(&self.client, session, &path).await;
-            sight = Sight::Hidden { is_own: is_own.map_err(|error| self.trouble("look for", error))? };
+            sight = Sight::Hidden { is_own: is_own.map_err(|error| self.error("look for", error))? };
         }
-        self.note(session, &path, sight, seen_on).await.map_err(|error| self.trouble("look for", error))?;
-        Ok(self.decide(session, path, sight, wanted))
+        self.note(session, &path, sight, seen_on).await.map_err(|error| self.error("look for", error))?;
+        Ok(self.decide(session, sight, wanted))
     }
 
     /// Notes the own node of an adopted session. If a create with an unknown outcome has made the node, for another session
@@ -250,7 +244,7 @@ impl Keeper {
     }
 
     /// Keeps the watch of a look.
-    fn saw(&mut self, looked: Looked) -> Result<Sight, zk::Error> {
+    fn saw(&mut self, looked: Result<(Option<zk::Stat>, Watcher), zk::Error>) -> Result<Sight, zk::Error> {
         Sight::of(looked.map(|(stat, watcher)| {
             self.watch = Some(watcher);
             stat
@@ -264,7 +258,7 @@ impl Keeper {
         })
     }
 
-    fn decide(&mut self, session: &Session, path: Arc<str>, sight: Sight, wanted: &Wanted) -> Found {
+    fn decide(&mut self, session: &Session, sight: Sight, wanted: &Wanted) -> Found {
         let has_ended = |id| self.sessions.has_ended(id, session);
         let (known, left_over) = (self.known, self.left_over.take());
         let generation = wanted.generation;
@@ -275,15 +269,15 @@ impl Keeper {
             self.doubt.settles();
         }
         match (step, sight, self.known) {
-            (Step::Rest, _, Some(known)) => Found::Own { path, czxid: known.czxid },
+            (Step::Rest, _, Some(known)) => Found::Own { czxid: known.czxid },
             (Step::Yield, Sight::Node(seen), _) => {
                 self.known = None;
                 self.ours.clear();
-                Found::Strangers { path, owner: Some(seen.owner) }
+                Found::Strangers { owner: Some(seen.owner) }
             }
             (Step::Yield, ..) => {
                 self.known = None;
-                Found::Strangers { path, owner: None }
+                Found::Strangers { owner: None }
             }
             (step, Sight::Node(seen), _) => {
                 self.left_over = Some(seen.czxid);
@@ -381,17 +375,17 @@ impl Keeper {
             }
             None => Data::Other,
         };
-        Ok(Known { czxid: stat.czxid, version: stat.version, data })
+        Ok(Known::of(&stat, data))
     }
 
     /// Creates the node under protection, so that the server numbers it. It keeps the name for good.
-    async fn number(&mut self, session: &Arc<Session>, wanted: &Wanted) -> Result<Found, Trouble> {
+    async fn number(&mut self, session: &Arc<Session>, wanted: &Wanted) -> Result<Found> {
         let mut node = match self.unnamed.take() {
             Some(mut node) => {
                 let settled = self.client.attempt_one(session, node.settle()).await;
                 if let Err(error) = settled {
                     self.unnamed = Some(node);
-                    return Err(self.trouble("find", error));
+                    return Err(self.error("find", error));
                 }
                 if node.name().is_some() {
                     return Ok(self.named(node, None));
@@ -406,21 +400,21 @@ impl Keeper {
             Ok(CreateOutcome::Created) => Ok(self.named(node, Some(wanted.generation))),
             Ok(CreateOutcome::ParentMissing) if self.creates_parents => self.make_parents(session).await,
             Ok(CreateOutcome::ParentMissing | CreateOutcome::GuardMissing) => {
-                Err(self.trouble("create", zk::Error::NoNode))
+                Err(self.error("create", zk::Error::NoNode))
             }
             Ok(CreateOutcome::TooLarge) => {
                 let path = self.given_path.to_string();
-                Err(Trouble::Refused(Error::RequestTooLarge { operation: "create", path }))
+                Err(Error::RequestTooLarge { operation: "create", path })
             }
             Ok(CreateOutcome::Unknown(error)) => {
                 self.unnamed = Some(node);
-                Err(self.trouble("create", error))
+                Err(self.error("create", error))
             }
             Err(error) => {
                 if !node.is_unsent() {
                     self.unnamed = Some(node).filter(|_| Failure::of(&error) != Failure::Refused);
                 }
-                Err(self.trouble("create", error))
+                Err(self.error("create", error))
             }
         }
     }
@@ -442,13 +436,12 @@ impl Keeper {
         Found::Next(Step::Look)
     }
 
-    async fn make_parents(&self, session: &Arc<Session>) -> Result<Found, Trouble> {
-        let Some(parent) = self.parent() else { return Err(self.trouble("create", zk::Error::NoNode)) };
-        let making = self.client.attempt(session, self.client.make_parents(session, parent)).await;
-        match making.unwrap_or_else(|| Err((parent.to_owned(), zk::Error::ConnectionLoss))) {
-            Ok(()) => Ok(Found::Next(Step::Create)),
-            Err((path, source)) => Err(Trouble::of(Error::ZooKeeper { operation: "create", path, source })),
-        }
+    async fn make_parents(&self, session: &Arc<Session>) -> Result<Found> {
+        let Some(parent) = parent(&self.given_path) else {
+            return Err(self.error("create", zk::Error::NoNode));
+        };
+        self.client.attempt_to_make_parents(session, parent).await?;
+        Ok(Found::Next(Step::Create))
     }
 
     fn create_failed(
@@ -457,24 +450,18 @@ impl Keeper {
         wanted: &Wanted,
         operation: &'static str,
         source: zk::Error,
-    ) -> Trouble {
+    ) -> Error {
         if Failure::of(&source) == Failure::Unknown {
             self.doubt.begins(&wanted.data, Instant::now(), session.timeout());
         }
-        self.trouble(operation, source)
+        self.error(operation, source)
     }
 
-    fn trouble(&self, operation: &'static str, source: zk::Error) -> Trouble {
-        let path = self.path.as_ref().unwrap_or(&self.given_path).to_string();
+    fn error(&self, operation: &'static str, source: zk::Error) -> Error {
+        let path = self.path().to_string();
         if self.touch.is_some() && source == zk::Error::Unimplemented {
-            return Trouble::Refused(Error::TtlUnsupported { path });
+            return Error::TtlUnsupported { path };
         }
-        Trouble::of(Error::ZooKeeper { operation, path, source })
-    }
-}
-
-impl Trouble {
-    fn of(error: Error) -> Self {
-        if error.is_retryable() || error.ends_session() { Self::Passing(error) } else { Self::Refused(error) }
+        Error::ZooKeeper { operation, path, source }
     }
 }
