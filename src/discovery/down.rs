@@ -27,14 +27,10 @@ impl Default for DownInstancePolicy {
 
 /// The errors that were reported.
 #[derive(Debug, Default)]
-pub(super) struct Errors {
-    /// By the id of the instance.
-    of: HashMap<String, Vec<ErrorsOfOne>>,
-}
+pub(super) struct Errors(HashMap<Identity, ErrorsOfOne>);
 
 #[derive(Debug)]
 struct ErrorsOfOne {
-    instance: Identity,
     since: Instant,
     count: u32,
 }
@@ -46,12 +42,10 @@ impl Errors {
         policy: DownInstancePolicy,
         now: Instant,
     ) {
-        self.forget(policy, now);
-        let of_id = self.of.entry(instance.id.clone()).or_default();
-        match of_id.iter_mut().find(|errors| errors.instance.is_of(instance)) {
-            Some(errors) => errors.count = errors.count.saturating_add(1),
-            None => of_id.push(ErrorsOfOne { instance: Identity::of(instance), since: now, count: 1 }),
-        }
+        // So that what is remembered is bounded by the errors of the last time-out.
+        self.0.retain(|_, errors| !errors.are_over(policy, now));
+        let errors = self.0.entry(Identity::of(instance)).or_insert(ErrorsOfOne { since: now, count: 0 });
+        errors.count = errors.count.saturating_add(1);
     }
 
     /// Whether the instance is left out.
@@ -61,20 +55,9 @@ impl Errors {
         policy: DownInstancePolicy,
         now: Instant,
     ) -> bool {
-        let of_id = self.of.get(&instance.id).map(Vec::as_slice).unwrap_or_default();
-        of_id.iter().any(|errors| {
-            errors.instance.is_of(instance)
-                && !errors.are_over(policy, now)
-                && errors.count >= policy.errors.max(1)
-        })
-    }
-
-    /// So that what is remembered is bounded by the errors of the last time-out.
-    fn forget(&mut self, policy: DownInstancePolicy, now: Instant) {
-        self.of.retain(|_, of_id| {
-            of_id.retain(|errors| !errors.are_over(policy, now));
-            !of_id.is_empty()
-        });
+        self.0
+            .get(&Identity::of(instance))
+            .is_some_and(|errors| !errors.are_over(policy, now) && errors.count >= policy.errors.max(1))
     }
 }
 
@@ -107,7 +90,7 @@ mod tests {
         errors.note(&a, policy, after(31));
         assert!(!errors.is_down(&a, policy, after(31)), "the earlier errors are forgotten");
         errors.note(&b, policy, after(100));
-        assert_eq!(errors.of.len(), 1);
+        assert_eq!(errors.0.len(), 1);
     }
 
     #[test]

@@ -50,7 +50,7 @@ debug_by!(<T: std::fmt::Debug> ServiceInstance<T>, |it|
 
 /// What tells one registration of an instance from the next: one that is registered anew may be another process. The id
 /// alone does not tell: Curator's instances of type `DYNAMIC_SEQUENTIAL` may share one.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Identity {
     id: String,
     registration_time: SystemTime,
@@ -192,15 +192,6 @@ impl Identity {
             port: *port,
             ssl_port: *ssl_port,
         }
-    }
-
-    pub(super) fn is_of<T>(&self, instance: &ServiceInstance<T>) -> bool {
-        let Self { id, registration_time, address, port, ssl_port } = self;
-        *id == instance.id
-            && *registration_time == instance.registration_time
-            && *address == instance.address
-            && *port == instance.port
-            && *ssl_port == instance.ssl_port
     }
 }
 

@@ -50,9 +50,8 @@ impl Picker {
             Self::Random => any(),
             Self::Sticky(last) => {
                 let mut last = last.lock();
-                let position =
-                    last.as_ref().and_then(|last| instances.iter().position(|instance| last.is_of(instance)));
-                position.unwrap_or_else(|| {
+                let is_last = |instance: &Arc<_>| last.as_ref() == Some(&Identity::of(instance));
+                instances.iter().position(is_last).unwrap_or_else(|| {
                     let position = any();
                     *last = Some(Identity::of(&instances[position]));
                     position

@@ -41,12 +41,10 @@ pub struct ServiceCache<T = ()> {
 
 debug_by!(<T> ServiceCache<T>, |it| path: it.full_path, state: it.cache.state());
 
-type Parsed<T> = Result<Arc<ServiceInstance<T>>>;
-
 /// What was read from one node.
 struct ReadNode<T> {
     node: Arc<CachedNode>,
-    instance: Parsed<T>,
+    instance: Result<Arc<ServiceInstance<T>>>,
     /// How much room it takes that is limited; `None` if there was too little.
     taken: Option<usize>,
 }
@@ -136,7 +134,7 @@ impl<T> Read<T> {
     fn update<'a>(
         &mut self,
         nodes: impl Iterator<Item = &'a Arc<CachedNode>>,
-        parse: impl Fn(&CachedNode, &mut Room) -> Parsed<T>,
+        parse: impl Fn(&CachedNode, &mut Room) -> Result<Arc<ServiceInstance<T>>>,
     ) {
         let mut room = Room::default();
         let mut before = std::mem::take(&mut self.nodes).into_iter().peekable();

@@ -16,6 +16,7 @@ use super::service_cache::ServiceCache;
 use crate::client::{Client, Room, Session};
 use crate::cut::cut;
 use crate::error::{Error, Result};
+use crate::failure::if_exists;
 
 /// How many instances are read at once.
 const AT_ONCE: usize = 100;
@@ -111,9 +112,9 @@ impl<T> ServiceDiscovery<T> {
         let base = if self.base.is_empty() { "/" } else { &self.base };
         let path = &self.client.full_path_or_root(base)?;
         let names = self.client.request("list the services at", path, |session| async move {
-            session.synced(path, list(&session, path)).await
+            if_exists(session.synced(path, session.list(path)).await)
         });
-        let mut names = self.client.unless_closed(names).await?;
+        let mut names = self.client.unless_closed(names).await?.unwrap_or_default();
         names.sort_unstable();
         Ok(names)
     }
@@ -202,14 +203,6 @@ impl<T> Clone for ServiceDiscovery<T> {
     }
 }
 
-/// Lists the children of a node that may not exist.
-async fn list(session: &Session, path: &str) -> Result<Vec<String>, zk::Error> {
-    match session.list(path).await {
-        Err(zk::Error::NoNode) => Ok(Vec::new()),
-        listed => listed,
-    }
-}
-
 /// The data of a node; `None` if it may not be read.
 type NodeData = Option<Vec<u8>>;
 
@@ -230,7 +223,7 @@ async fn data(session: &Session, path: &str) -> Result<Option<NodeData>, zk::Err
 
 /// Reads the children of a node that may not exist, with their names.
 async fn read_all(session: &Session, path: &str) -> Result<Vec<(String, NodeData)>, zk::Error> {
-    let mut ids = session.synced(path, list(session, path)).await?;
+    let mut ids = if_exists(session.synced(path, session.list(path)).await)?.unwrap_or_default();
     ids.sort_unstable();
     let mut nodes = Vec::with_capacity(ids.len());
     for ids in ids.chunks(AT_ONCE) {
