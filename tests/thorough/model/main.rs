@@ -19,7 +19,6 @@ mod joint;
 mod lag;
 mod line;
 mod linger;
-mod majority;
 mod mutants;
 mod permits;
 mod play;
@@ -50,10 +49,8 @@ fn main() -> ExitCode {
             MUTANT.get_or_init(|| mutant);
             play::until_noticed(mutants::all().nth(mutant).expect("there are as many"))
         }
-        // Those about locks that linger, cohorts, permits, multi-locks, or quorum locks alone.
-        [which @ ("lingering" | "cohorts" | "permits" | "multi-locks" | "quorum locks")] => {
-            workshop::run(which)
-        }
+        // Those about locks that linger, cohorts, permits, or multi-locks alone.
+        [which @ ("lingering" | "cohorts" | "permits" | "multi-locks")] => workshop::run(which),
         _ => workshop::run(""),
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::checker::{Checkable, Found, Order, search};
 use super::mutants::Mutant;
 use super::seen::Seen;
-use super::{clock, joint, majority, permits, world};
+use super::{clock, joint, permits, world};
 
 /// In one game of a mutant, which may have someone retry for ever. A bound in time would depend on what else the machine
 /// does.
@@ -44,7 +44,6 @@ pub(crate) fn all_games(which: &str) -> bool {
         add::<world::World>(which, &mut jobs),
         add::<permits::World>(which, &mut jobs),
         add::<joint::World>(which, &mut jobs),
-        add::<majority::World>(which, &mut jobs),
     ];
     let mut is_well = do_all(&jobs);
     for seen in seen {
@@ -90,8 +89,7 @@ pub(crate) fn until_noticed(mutant: &Mutant) -> ExitCode {
     })
     .or_else(|| first_wrong::<world::World>(mutant.shows_in))
     .or_else(|| first_wrong::<permits::World>(mutant.shows_in_permits))
-    .or_else(|| first_wrong::<joint::World>(mutant.shows_in_joint))
-    .or_else(|| first_wrong::<majority::World>(mutant.shows_in_majority));
+    .or_else(|| first_wrong::<joint::World>(mutant.shows_in_joint));
     match noticed {
         Some(noticed) => {
             println!("{noticed}");

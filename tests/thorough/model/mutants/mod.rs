@@ -5,7 +5,6 @@ mod table;
 use super::clock::{Change, Session};
 use super::games::{GAMES, Game};
 use super::joint;
-use super::majority;
 use super::permits;
 use super::queue::name::Kind;
 
@@ -22,13 +21,12 @@ pub(crate) struct Mutant {
     pub(crate) shows_in_sessions: fn(&Session) -> bool,
     pub(crate) shows_in_permits: fn(&permits::Game) -> bool,
     pub(crate) shows_in_joint: fn(&joint::Game) -> bool,
-    pub(crate) shows_in_majority: fn(&majority::Game) -> bool,
 }
 
 /// The mutants of all parts.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
     let queues = table::MUTANTS.iter().chain(permits::mutants::MUTANTS);
-    queues.chain(joint::mutants::MUTANTS).chain(majority::mutants::MUTANTS)
+    queues.chain(joint::mutants::MUTANTS)
 }
 
 pub(crate) const fn mutant(
@@ -46,7 +44,6 @@ pub(crate) const fn mutant(
         shows_in_sessions: |_| true,
         shows_in_permits: |_| false,
         shows_in_joint: |_| false,
-        shows_in_majority: |_| false,
     }
 }
 
@@ -154,20 +151,13 @@ impl Mutant {
         Self { shows_in: |_| false, shows_in_joint: shows_in, ..self }
     }
 
-    /// Plays only games about quorum locks, and of those only these.
-    pub(crate) const fn shows_in_majority(self, shows_in: fn(&majority::Game) -> bool) -> Self {
-        Self { shows_in: |_| false, shows_in_majority: shows_in, ..self }
-    }
-
     /// Whether it shows in games whose description has this in it.
     pub(crate) fn is_about(&self, which: &str) -> bool {
         let games = GAMES.iter().filter(|game| (self.shows_in)(game)).map(Game::to_string);
         let permits = permits::GAMES.iter().filter(|game| (self.shows_in_permits)(game));
         let joint = joint::GAMES.iter().filter(|game| (self.shows_in_joint)(game));
-        let majority = majority::GAMES.iter().filter(|game| (self.shows_in_majority)(game));
         let others = permits.map(ToString::to_string).chain(joint.map(ToString::to_string));
-        let mut all = games.chain(others).chain(majority.map(ToString::to_string));
-        all.any(|game| game.contains(which))
+        games.chain(others).any(|game| game.contains(which))
     }
 
     /// Where the text is that is to be broken.

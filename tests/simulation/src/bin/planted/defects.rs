@@ -1,5 +1,7 @@
 //! The defects.
 
+use self::ShownBy::{History, Play};
+
 pub(crate) struct Defect {
     pub(crate) name: &'static str,
     pub(crate) file: &'static str,
@@ -7,8 +9,14 @@ pub(crate) struct Defect {
     pub(crate) place: &'static str,
     /// What takes the place of that.
     pub(crate) broken: &'static str,
-    /// How it is played.
-    pub(crate) arguments: &'static str,
+    pub(crate) shown_by: ShownBy,
+}
+
+pub(crate) enum ShownBy {
+    /// Random plays with these arguments.
+    Play(&'static str),
+    /// A history of `tests/timely`.
+    History(&'static str),
 }
 
 const SIGNS: &str = "src/client/signs.rs";
@@ -17,14 +25,15 @@ const CONTENDER: &str = "src/queue/pure/contender/mod.rs";
 const KNOWLEDGE: &str = "src/queue/pure/local_queue/knowledge.rs";
 const LOCAL_QUEUE: &str = "src/queue/pure/local_queue/mod.rs";
 const PERMITS: &str = "src/queue/pure/permits.rs";
+const QUORUM: &str = "src/queue/pure/quorum.rs";
 const PLAN: &str = "src/job/plan.rs";
 const CACHE: &str = "src/cache/pure/core.rs";
 const VALUES: &str = "src/shared/node.rs";
 const KEPT: &str = "src/nodes/keeping/decision.rs";
 const BARRIERS: &str = "src/barriers/decision.rs";
 
-const LOCKS: &str = "--recipe locks";
-const LOCKS_OF_THREE: &str = "--recipe locks --servers 3";
+const LOCKS: ShownBy = Play("--recipe locks");
+const LOCKS_OF_THREE: ShownBy = Play("--recipe locks --servers 3");
 
 pub(crate) const DEFECTS: &[Defect] = &[
     Defect {
@@ -32,147 +41,149 @@ pub(crate) const DEFECTS: &[Defect] = &[
         file: SIGNS,
         place: "[[given == asked]]",
         broken: "given == asked || true",
-        arguments: "--recipe locks --with forget",
+        shown_by: Play("--recipe locks --with forget"),
     },
     Defect {
         name: "validity-without-margin",
         file: SIGNS,
         place: "self.until = self.until.max([[by_answer.min(by_report)]]);",
         broken: "by_answer.max(by_report) + self.margin",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "reports-of-followers-do-not-count",
         file: SIGNS,
         place: "self.counted = self.counted.max([[take_due(&mut self.asked_for, sent)]]);",
         broken: "Some(sent)",
-        arguments: LOCKS_OF_THREE,
+        shown_by: LOCKS_OF_THREE,
     },
     Defect {
         name: "granted-however-little-validity-is-left",
         file: SIGNS,
         place: "if [[now + self.worth() <= self.until]] {",
         broken: "true || now + self.worth() <= self.until",
-        arguments: "--recipe locks --without silence --without pause --without slow --without late --without standstill",
+        shown_by: Play(
+            "--recipe locks --without silence --without pause --without slow --without late --without standstill",
+        ),
     },
     Defect {
         name: "create-grants-in-unknown-queue",
         file: CONTENDER,
         place: "None if [[local.is_clear(rank, now)]] => self.stand(true, local, now)",
         broken: "self.granted(); return Action::Report",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "nearest-blocker-is-the-last",
         file: CONTENDER,
         place: "let is_last = [[second.is_none()]] && !may_be_followed",
         broken: "second.is_none() || true",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "queue-is-known-without-watch",
         file: KNOWLEDGE,
         place: "[[is_watched]] && known.on == now",
         broken: "is_watched || true",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "queue-is-known-though-parent-changed",
         file: KNOWLEDGE,
         place: "self.parent_watched = None;\n        [[self.known = None;]]",
         broken: "",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "whoever-leaves-wakes-no-one",
         file: LOCAL_QUEUE,
         place: "[[woken.push(member.wake.clone());]]",
         broken: "",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "local-queue-blocks-no-one",
         file: LOCAL_QUEUE,
         place: ".any(|(before, _)| [[exclude_each_other(before.kind, rank.kind)]])",
         broken: "exclude_each_other(before.kind, rank.kind) && false",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "passes-on-before-transactions-are-done",
         file: "src/queue/pure/passing.rs",
         place: "if [[self.open > 0]] {",
         broken: "self.open > 0 && false",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "lingers-though-others-wait",
         file: "src/queue/pure/linger.rs",
         place: "[[self.seen = Seen::Others;]]",
         broken: "",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "lost-creates-are-not-swept",
         file: "src/client/sweeper.rs",
         place: "if [[session.is_over()]] {\n            return;",
         broken: "session.is_over() || true",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "one-permit-too-many",
         file: PERMITS,
         place: "if [[count.free() >= i64::from(self.wanted)]] {",
         broken: "count.free() + 1 >= i64::from(self.wanted)",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "leases-beyond-the-limit-are-kept",
         file: PERMITS,
         place: "Some(count) if [[count.free() >= 0]] => Action::Keep(count)",
         broken: "count.free() >= 0 || true",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "writer-ahead-does-not-become-a-reader",
         file: CONTENDER,
         place: "[[!may_be_followed]] && foreign == 0",
         broken: "true",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "local-wake-up-is-not-kept",
         file: "src/queue/shared_local_queue.rs",
         place: "let woken = self.state.lock().local.leave(rank);\n        for wake in woken {\n            [[wake.notify_one();]]",
         broken: "wake.notify_waiters();",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "combined-replies-are-mixed-up",
         file: COMBINED,
         place: ".zip([[replies]])",
         broken: "{ let mut mixed = replies; mixed.reverse(); mixed }",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "combined-creates-share-a-token",
         file: "src/client/session/combining.rs",
         place: "(bytes > MOST_BYTES || [[taken.iter().any(has_queue)]])",
         broken: "false",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "combined-writes-are-all-refused",
         file: COMBINED,
         place: "let is_refused = [[Failure::of(&error) == Failure::Refused]];",
         broken: "false",
-        arguments: LOCKS,
+        shown_by: LOCKS,
     },
     Defect {
         name: "stands-though-not-eligible",
         file: "src/leader/candidate.rs",
         place: "if [[!self.eligibility.get() && !self.is_closing()]] {",
         broken: "false",
-        arguments: "--recipe leaders",
+        shown_by: Play("--recipe leaders"),
     },
     Defect {
         name: "ineligible-candidate-waits-on",
@@ -188,125 +199,161 @@ pub(crate) const DEFECTS: &[Defect] = &[
             () = self.shared.closing.cancelled() => None,
             guard = granted(&mut turn, None) => Some(guard?),
         }",
-        arguments: "--recipe leaders",
+        shown_by: Play("--recipe leaders"),
     },
     Defect {
         name: "same-time-is-run-again",
         file: PLAN,
         place: "schedule.at_or_before(now).filter(|latest| [[*latest > done_until]])",
         broken: "*latest >= done_until",
-        arguments: "--recipe jobs",
+        shown_by: Play("--recipe jobs"),
     },
     Defect {
         name: "unfinished-run-is-repeated-once-more",
         file: PLAN,
         place: "&& [[last.attempt <= times]]",
         broken: "last.attempt <= times + 1",
-        arguments: "--recipe jobs",
+        shown_by: Play("--recipe jobs"),
     },
     Defect {
         name: "any-clock-runs-jobs",
         file: "src/job/book.rs",
         place: "self.sighting.as_ref().and_then(|(sighting, _)| [[sighting.difference(self.tolerance)]])",
         broken: "let _ = sighting; None",
-        arguments: "--recipe jobs",
+        shown_by: Play("--recipe jobs"),
     },
     Defect {
         name: "cache-misses-children-of-the-time-without-connection",
         file: CACHE,
         place: "} else if [[self.listed.get(path) != Some(&state)]]",
         broken: "!self.listed.contains_key(path)",
-        arguments: "--recipe caches",
+        shown_by: Play("--recipe caches"),
     },
     Defect {
         name: "cache-believes-reads-that-events-overtook",
         file: CACHE,
         place: "want.node |= [[reading.is_overtaken]];",
         broken: "reading.is_overtaken && false",
-        arguments: "--recipe caches",
+        shown_by: Play("--recipe caches"),
     },
     Defect {
         name: "cache-forgets-a-child-of-what-is-read",
         file: CACHE,
         place: "[[parent.has_children = true;]]\n                    parent.may_be_readable();",
         broken: "",
-        arguments: "--recipe caches",
+        shown_by: Play("--recipe caches"),
     },
     Defect {
         name: "write-in-doubt-is-a-new-one",
         file: VALUES,
         place: "let doubted = expected.filter(|_| [[is_in_doubt]]);",
         broken: "is_in_doubt && false",
-        arguments: "--recipe numbers",
+        shown_by: Play("--recipe numbers"),
     },
     Defect {
         name: "write-in-doubt-is-not-done-once-others-wrote",
         file: "src/shared/version.rs",
         place: "[[self.number == before.number.wrapping_add(1)]]",
         broken: "self.written > before.written",
-        arguments: "--recipe numbers",
+        shown_by: Play("--recipe numbers"),
     },
     Defect {
         name: "barrier-opens-one-early",
         file: BARRIERS,
         place: "if [[counted.len() == wanted]] { Admission::Enough",
         broken: "counted.len() + 1 >= wanted",
-        arguments: "--recipe barriers",
+        shown_by: Play("--recipe barriers"),
     },
     Defect {
         name: "open-barrier-lets-everybody-in",
         file: BARRIERS,
         place: "[[came < opened]]",
         broken: "came < opened || true",
-        arguments: "--recipe barriers",
+        shown_by: Play("--recipe barriers"),
     },
     Defect {
         name: "barrier-opens-for-those-who-left",
         file: "src/barriers/opening.rs",
         place: "let checks = [[counted.iter()]].map(",
         broken: "counted[..counted.len().min(1)].iter()",
-        arguments: "--recipe barriers",
+        shown_by: Play("--recipe barriers"),
     },
     Defect {
         name: "kept-node-stays-after-its-end",
         file: KEPT,
         place: "Lifetime::Session => [[seen.owner == session]],",
         broken: "seen.owner == session && false",
-        arguments: "--recipe nodes",
+        shown_by: Play("--recipe nodes"),
     },
     Defect {
         name: "kept-node-is-not-looked-at-again",
         file: KEPT,
         place: "Some(Data::Of(generation)) if [[generation == wanted]] => Step::Rest",
         broken: "generation <= wanted",
-        arguments: "--recipe nodes",
+        shown_by: Play("--recipe nodes"),
     },
     Defect {
         name: "kept-node-in-doubt-stays",
         file: "src/nodes/keeping/removal.rs",
         place: "self.known.is_some() || [[self.doubt.lasts(Instant::now())]]",
         broken: "false",
-        arguments: "--recipe nodes",
+        shown_by: Play("--recipe nodes"),
     },
     Defect {
         name: "instance-of-no-session-stays-after-its-end",
         file: KEPT,
         place: "Lifetime::Value => [[seen.owner == 0 && known.is_some_and(|known| known.czxid == seen.czxid)]],",
         broken: "false",
-        arguments: "--recipe discovery",
+        shown_by: Play("--recipe discovery"),
     },
     Defect {
         name: "minority-holds",
-        file: "src/queue/pure/quorum.rs",
+        file: QUORUM,
         place: "valid >= [[self.majority()]]",
         broken: "self.majority() - 1",
-        arguments: "--recipe quorum",
+        shown_by: Play("--recipe quorum"),
     },
     Defect {
         name: "majority-is-valid-as-long-as-any",
-        file: "src/queue/pure/quorum.rs",
+        file: QUORUM,
         place: "[[members.into_iter().nth(self.majority() - 1)]]",
         broken: "members.into_iter().rev().nth(self.members - self.majority())",
-        arguments: "--recipe quorum",
+        shown_by: Play("--recipe quorum"),
+    },
+    // Of decisions that the model does not play.
+    Defect {
+        name: "half-is-a-majority",
+        file: QUORUM,
+        place: "[[self.members / 2 + 1]]",
+        broken: "self.members / 2",
+        shown_by: History("quorum::a_holder_knows_of_its_loss_before_another_holds"),
+    },
+    Defect {
+        name: "granted-members-are-not-asked-again",
+        file: QUORUM,
+        place: "filter(|member| [[is_valid(*member)]])",
+        broken: "{ let _ = is_valid(*member); true }",
+        shown_by: History("quorum::closed::a_member_that_is_out_of_reach_in_the_end_does_not_count"),
+    },
+    Defect {
+        name: "majority-is-valid-until-the-last-member-ends",
+        file: QUORUM,
+        place: "[[members.into_iter().nth(self.majority() - 1)]]",
+        broken: "members.into_iter().next()",
+        shown_by: History("quorum::a_holder_knows_of_its_loss_before_another_holds"),
+    },
+    Defect {
+        name: "majority-waits-for-the-rest",
+        file: QUORUM,
+        place: "is_needed: [[!self.quorum.is_held(self.taken().count())]]",
+        broken: "true",
+        shown_by: History("quorum::a_straggler_does_not_keep_a_majority_waiting"),
+    },
+    Defect {
+        name: "ensembles-are-taken-as-given",
+        file: "src/lock/quorum/mod.rs",
+        place: "[[ensembles.sort_unstable_by_key(|(name, _)| *name);]]",
+        broken: "",
+        shown_by: History("quorum::closed::waiters_are_let_in_as_they_came"),
     },
 ];

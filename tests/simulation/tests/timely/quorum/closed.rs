@@ -278,6 +278,28 @@ async fn what_is_lost_during_the_wait_does_not_count(stage: Stage) {
     end(&stage).await;
 }
 
+/// Its session may be valid for a while, but the servers may be about to end it.
+#[history(ensembles = 3)]
+async fn a_member_that_is_out_of_reach_in_the_end_does_not_count(stage: Stage) {
+    let (contender, proxies) = Contender::through_proxies(&stage).await;
+    let other = Contender::new(&stage, 1).await;
+    let [second, third] = [1, 2].map(|member| other.mutex(member));
+    let (second, third) = (second.acquire().await.unwrap(), third.acquire().await.unwrap());
+    let waiting = contender.tries();
+    sleep(A_MOMENT).await;
+    assert_eq!([0, 1, 2].map(|ensemble| queue(&stage, ensemble)), [1, 2, 1], "it holds the first");
+    proxies[0].cut_off();
+    second.release().await.unwrap();
+    sleep(SESSION / 2).await;
+    assert!(!waiting.is_finished());
+    third.release().await.unwrap();
+    let guard = within(waiting).await.unwrap().unwrap();
+    assert_eq!(names(&guard), NAMES[1..]);
+    guard.release().await.unwrap();
+    proxies[0].refuse_connections(false);
+    end(&stage).await;
+}
+
 #[history(ensembles = 3)]
 async fn a_release_reports_a_lost_majority(stage: Stage) {
     let contender = Contender::new(&stage, 0).await;

@@ -28,7 +28,8 @@ impl Contender {
             async move { keep(machine.connect(builder, address).await) }
         });
         let clients = join_all(connecting).await;
-        let ensembles = Ensembles::new(NAMES.into_iter().zip(clients.iter().cloned())).unwrap();
+        // In another order than that of their names, which is the one in which they are taken.
+        let ensembles = Ensembles::new(NAMES.into_iter().zip(clients.iter().cloned()).rev()).unwrap();
         let lock = QuorumLock::new(&ensembles, PATH).unwrap().with_response_timeout(BRIEF).unwrap();
         Self { machine: machine.clone(), clients, lock }
     }
@@ -171,8 +172,11 @@ async fn a_holder_knows_of_its_loss_before_another_holds(stage: Stage) {
         for index in cut_off {
             proxies[index].set_traffic(Traffic::black_hole());
         }
+        sleep(SESSION / 2).await;
+        let until = guard.valid_until();
         within(guard.lost()).await;
         let lost_at = Instant::now();
+        assert!(until <= lost_at, "{:?} early", until - lost_at);
         let (next, granted_at) = within(next).await.unwrap().unwrap();
         assert!(!guard.is_valid());
         assert!(lost_at <= granted_at, "{:?} late", lost_at - granted_at);
