@@ -1,7 +1,7 @@
 //! The decisions of a queue, as state machines and functions: no I/O, no clock.
 //!
 //! Who may believe to hold a lock is decided here and nowhere else. `tests/thorough/model` checks these very files, except
-//! for `quorum`, which histories of `tests/simulation` check.
+//! for `quorum` and `all_or_none`, which histories of `tests/simulation` check.
 
 pub(crate) mod all_or_none;
 pub(crate) mod connection;

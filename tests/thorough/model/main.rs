@@ -15,7 +15,6 @@ mod games;
 mod grants;
 mod holders;
 mod idle;
-mod joint;
 mod lag;
 mod line;
 mod linger;
@@ -49,8 +48,8 @@ fn main() -> ExitCode {
             MUTANT.get_or_init(|| mutant);
             play::until_noticed(mutants::all().nth(mutant).expect("there are as many"))
         }
-        // Those about locks that linger, cohorts, permits, or multi-locks alone.
-        [which @ ("lingering" | "cohorts" | "permits" | "multi-locks")] => workshop::run(which),
+        // Those about locks that linger, cohorts, or permits alone.
+        [which @ ("lingering" | "cohorts" | "permits")] => workshop::run(which),
         _ => workshop::run(""),
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::checker::{Checkable, Found, Order, search};
 use super::mutants::Mutant;
 use super::seen::Seen;
-use super::{clock, joint, permits, world};
+use super::{clock, permits, world};
 
 /// In one game of a mutant, which may have someone retry for ever. A bound in time would depend on what else the machine
 /// does.
@@ -43,7 +43,6 @@ pub(crate) fn all_games(which: &str) -> bool {
         add::<clock::World>(which, &mut jobs),
         add::<world::World>(which, &mut jobs),
         add::<permits::World>(which, &mut jobs),
-        add::<joint::World>(which, &mut jobs),
     ];
     let mut is_well = do_all(&jobs);
     for seen in seen {
@@ -88,8 +87,7 @@ pub(crate) fn until_noticed(mutant: &Mutant) -> ExitCode {
         mutant.is_of_the_clock() && (mutant.shows_in_sessions)(session)
     })
     .or_else(|| first_wrong::<world::World>(mutant.shows_in))
-    .or_else(|| first_wrong::<permits::World>(mutant.shows_in_permits))
-    .or_else(|| first_wrong::<joint::World>(mutant.shows_in_joint));
+    .or_else(|| first_wrong::<permits::World>(mutant.shows_in_permits));
     match noticed {
         Some(noticed) => {
             println!("{noticed}");

@@ -174,6 +174,8 @@ async fn a_member_that_is_lost_while_waiting_for_a_later_one_is_acquired_again(
         assert!(stage.servers().delete(&lost));
     }
     let next = granted(next).await;
+    sleep(SOON).await;
+    assert_eq!(lengths(&stage), [2, 1, 0], "it has heard of its loss");
     held.release().await.unwrap();
     // Now it could have the others. It waits for what it has lost, and keeps none of them.
     sleep(SOON).await;
@@ -186,6 +188,42 @@ async fn a_member_that_is_lost_while_waiting_for_a_later_one_is_acquired_again(
     assert!(guard.members()[0].fencing_token() > token);
     guard.release().await.unwrap();
     assert_eq!(lengths(&stage), [0; 3]);
+}
+
+/// The reply that tells of its turn in the last queue comes while it is not polled, and its place in the first one is lost.
+#[history]
+async fn a_caller_that_is_polled_late_has_all_or_none(stage: Stage) {
+    let [own, other] = stage.clients().await;
+    let held = mutex_at(&other, C).acquire().await.unwrap();
+    let lock = MultiLock::new(&own, [A, C]).unwrap();
+    let mut late = Box::pin(lock.acquire());
+    assert!(timeout(A_MOMENT, &mut late).await.is_err());
+    held.release().await.unwrap();
+    are(&stage, [1, 0, 1]).await;
+    assert!(poll_once(&mut late).is_pending());
+    sleep(A_MOMENT).await;
+    assert!(stage.servers().delete(&nodes(stage.servers(), A)[0]));
+    let next = mutex_at(&other, A).acquire().await.unwrap();
+    are(&stage, [1, 0, 1]).await;
+    assert!(timeout(SOON, &mut late).await.is_err(), "granted without the first");
+    assert_eq!(lengths(&stage), [2, 0, 0]);
+    next.release().await.unwrap();
+    within(late).await.unwrap().release().await.unwrap();
+}
+
+#[history]
+async fn the_end_of_the_session_while_the_rest_is_entered_costs_all_places(stage: Stage) {
+    let (proxy, own, other) = stage.far_and_near(session).await;
+    let held = mutex_at(&other, B).acquire().await.unwrap();
+    let waiting = acquiring(&paths(&own));
+    are(&stage, [1, 2, 0]).await;
+    let lost = proxy.intercept(Request::Multi, Fate::LoseRequest);
+    held.release().await.unwrap();
+    within(lost.happened()).await;
+    assert!(stage.servers().end_session(session_id(&own).await));
+    let guard = granted(waiting).await;
+    holds(&stage, &guard);
+    guard.release().await.unwrap();
 }
 
 /// While it waits; and one of those to be given back is lost, of which nothing was heard before.

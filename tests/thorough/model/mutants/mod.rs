@@ -4,7 +4,6 @@ mod table;
 
 use super::clock::{Change, Session};
 use super::games::{GAMES, Game};
-use super::joint;
 use super::permits;
 use super::queue::name::Kind;
 
@@ -20,13 +19,11 @@ pub(crate) struct Mutant {
     pub(crate) shows_in: fn(&Game) -> bool,
     pub(crate) shows_in_sessions: fn(&Session) -> bool,
     pub(crate) shows_in_permits: fn(&permits::Game) -> bool,
-    pub(crate) shows_in_joint: fn(&joint::Game) -> bool,
 }
 
 /// The mutants of all parts.
 pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    let queues = table::MUTANTS.iter().chain(permits::mutants::MUTANTS);
-    queues.chain(joint::mutants::MUTANTS)
+    table::MUTANTS.iter().chain(permits::mutants::MUTANTS)
 }
 
 pub(crate) const fn mutant(
@@ -43,7 +40,6 @@ pub(crate) const fn mutant(
         shows_in: |_| true,
         shows_in_sessions: |_| true,
         shows_in_permits: |_| false,
-        shows_in_joint: |_| false,
     }
 }
 
@@ -146,18 +142,11 @@ impl Mutant {
         Self { shows_in: |_| false, shows_in_permits: shows_in, ..self }
     }
 
-    /// Plays only games about multi-locks, and of those only these.
-    pub(crate) const fn shows_in_joint(self, shows_in: fn(&joint::Game) -> bool) -> Self {
-        Self { shows_in: |_| false, shows_in_joint: shows_in, ..self }
-    }
-
     /// Whether it shows in games whose description has this in it.
     pub(crate) fn is_about(&self, which: &str) -> bool {
         let games = GAMES.iter().filter(|game| (self.shows_in)(game)).map(Game::to_string);
         let permits = permits::GAMES.iter().filter(|game| (self.shows_in_permits)(game));
-        let joint = joint::GAMES.iter().filter(|game| (self.shows_in_joint)(game));
-        let others = permits.map(ToString::to_string).chain(joint.map(ToString::to_string));
-        games.chain(others).any(|game| game.contains(which))
+        games.chain(permits.map(ToString::to_string)).any(|game| game.contains(which))
     }
 
     /// Where the text is that is to be broken.

@@ -26,6 +26,7 @@ const KNOWLEDGE: &str = "src/queue/pure/local_queue/knowledge.rs";
 const LOCAL_QUEUE: &str = "src/queue/pure/local_queue/mod.rs";
 const PERMITS: &str = "src/queue/pure/permits.rs";
 const QUORUM: &str = "src/queue/pure/quorum.rs";
+const ALL_OR_NONE: &str = "src/queue/pure/all_or_none.rs";
 const PLAN: &str = "src/job/plan.rs";
 const CACHE: &str = "src/cache/pure/core.rs";
 const VALUES: &str = "src/shared/node.rs";
@@ -355,5 +356,92 @@ pub(crate) const DEFECTS: &[Defect] = &[
         place: "[[ensembles.sort_unstable_by_key(|(name, _)| *name);]]",
         broken: "",
         shown_by: History("quorum::closed::waiters_are_let_in_as_they_came"),
+    },
+    Defect {
+        name: "granted-place-hides-losses-before-it",
+        file: ALL_OR_NONE,
+        place: "[[self.is_up_to_date = false;]]\n                self.stands",
+        broken: "",
+        shown_by: History("multi_locks::a_caller_that_is_polled_late_has_all_or_none"),
+    },
+    Defect {
+        name: "entered-rest-hides-losses-before-it",
+        file: ALL_OR_NONE,
+        place: "self.is_up_to_date = [[self.places.is_empty()]];",
+        broken: "true",
+        shown_by: History("multi_locks::whoever_must_wait_again_for_an_earlier_path_leaves_the_later_ones"),
+    },
+    Defect {
+        name: "waiter-stays-in-the-rest",
+        file: ALL_OR_NONE,
+        place: "self.places.len() > place + 1 || [[self.is_in_rest]]",
+        broken: "false",
+        shown_by: History(
+            "multi_locks::whoever_waits_for_one_has_those_before_it_and_has_left_the_later_ones",
+        ),
+    },
+    Defect {
+        name: "waiter-keeps-places-behind",
+        file: ALL_OR_NONE,
+        place: "[[self.places.len() > place + 1]] || self.is_in_rest",
+        broken: "false",
+        shown_by: History("multi_locks::whoever_must_wait_again_for_an_earlier_path_leaves_the_later_ones"),
+    },
+    Defect {
+        name: "waits-in-the-last-place",
+        file: ALL_OR_NONE,
+        place: "pub(crate) fn waits_in(&self) -> Option<usize> {\n        [[self.places.iter().position(|place| *place != Standing::Granted)]]",
+        broken: "self.places.iter().any(|place| *place != Standing::Granted).then(|| self.places.len() - 1)",
+        shown_by: History("multi_locks::whoever_must_wait_again_for_an_earlier_path_leaves_the_later_ones"),
+    },
+    Defect {
+        name: "goes-on-without-a-lost-place",
+        file: ALL_OR_NONE,
+        place: "if [[self.places.contains(&Standing::Outside)]] {",
+        broken: "false",
+        shown_by: History(
+            "multi_locks::a_member_that_is_lost_while_waiting_for_a_later_one_is_acquired_again",
+        ),
+    },
+    Defect {
+        name: "waiter-does-not-hear-of-other-losses",
+        file: "src/queue/multi_waiter.rs",
+        place: "any_gone([[held]])",
+        broken: "&mut held[..0]",
+        shown_by: History(
+            "multi_locks::a_member_that_is_lost_while_waiting_for_a_later_one_is_acquired_again",
+        ),
+    },
+    Defect {
+        name: "some-places-are-all",
+        file: ALL_OR_NONE,
+        place: "[[self.places.len() == self.queues]] && self.waits_in().is_none()",
+        broken: "true",
+        shown_by: History(
+            "multi_locks::whoever_waits_for_one_has_those_before_it_and_has_left_the_later_ones",
+        ),
+    },
+    Defect {
+        name: "place-that-waits-is-granted",
+        file: ALL_OR_NONE,
+        place: "self.places.len() == self.queues && [[self.waits_in().is_none()]]",
+        broken: "true",
+        shown_by: History("deadlocks::multi_locks_hold_what_they_have_while_they_wait"),
+    },
+    Defect {
+        name: "places-outlive-their-session",
+        file: ALL_OR_NONE,
+        place: "Event::SessionOver => return [[self.leave_all(Loss::Session)]],",
+        broken: "self.go_on()",
+        shown_by: History("multi_locks::the_end_of_the_session_while_the_rest_is_entered_costs_all_places"),
+    },
+    Defect {
+        name: "paths-are-taken-as-given",
+        file: "src/lock/multi.rs",
+        place: "[[members.sort_by_cached_key(paths);]]",
+        broken: "",
+        shown_by: History(
+            "multi_locks::whoever_waits_for_one_has_those_before_it_and_has_left_the_later_ones",
+        ),
     },
 ];
