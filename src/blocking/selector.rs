@@ -60,7 +60,8 @@ impl LeaderSelector {
         W: FnMut(Leadership) -> Result<(), E> + Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        Self::start_queueing(client, path, &options, true, work)
+        let work = on_thread(work);
+        crate::LeaderSelector::start_on_threads(&client.inner, path, &options, true, work).map(Self::from)
     }
 
     /// Starts a candidate that leads once, and whose work blocks. See
@@ -73,23 +74,8 @@ impl LeaderSelector {
         W: FnMut(Leadership) -> Result<(), E> + Send + 'static,
         E: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        Self::start_queueing(client, path, &options, false, work)
-    }
-
-    fn start_queueing<W, E>(
-        client: &Client,
-        path: &str,
-        options: &LeaderOptions,
-        is_automatic: bool,
-        mut work: W,
-    ) -> Result<Self>
-    where
-        W: FnMut(Leadership) -> Result<(), E> + Send + 'static,
-        E: Into<Box<dyn std::error::Error + Send + Sync>>,
-    {
-        let work = move |leadership: crate::Leadership| work(leadership.into()).map_err(WorkError::new);
-        crate::LeaderSelector::start_on_threads(&client.inner, path, options, is_automatic, work)
-            .map(Self::from)
+        let work = on_thread(work);
+        crate::LeaderSelector::start_on_threads(&client.inner, path, &options, false, work).map(Self::from)
     }
 
     /// Makes the candidate stand again. Does not block. See
@@ -114,4 +100,13 @@ impl LeaderSelector {
     pub fn close(&self) -> Result<()> {
         wait(self.inner.close())
     }
+}
+
+/// Returns the work with the error that async candidates have.
+fn on_thread<W, E>(mut work: W) -> impl FnMut(crate::Leadership) -> Result<(), WorkError> + Send + 'static
+where
+    W: FnMut(Leadership) -> Result<(), E> + Send + 'static,
+    E: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    move |leadership| work(leadership.into()).map_err(WorkError::new)
 }
