@@ -5,7 +5,8 @@ use std::io;
 use std::time::Duration;
 
 use super::cluster::{self, TestingCluster};
-use super::server::{Membership, Ready, TestingServer};
+use super::four_letter;
+use super::server::TestingServer;
 use super::settings::Settings;
 
 /// How often a server that finds its port taken is set up again with another one.
@@ -89,9 +90,9 @@ impl TestingServerBuilder {
     pub async fn start(self) -> io::Result<TestingServer> {
         let mut attempt = 1;
         loop {
-            let mut server = TestingServer::prepare(&self.settings, Membership::default())?;
+            let mut server = TestingServer::prepare(&self.settings, 1, &[], Vec::new())?;
             server.launch().await?;
-            match server.wait_until(Ready::Serving).await {
+            match server.wait_until(four_letter::is_serving).await {
                 Err(error) if is_retryable(&error, attempt) => attempt += 1,
                 result => return result.map(|()| server),
             }

@@ -11,7 +11,7 @@ use super::fault_proxy::Traffic;
 use super::four_letter;
 use super::links::Links;
 use super::ports::Port;
-use super::server::{Membership, Ready, TestingServer};
+use super::server::TestingServer;
 use super::settings::{Settings, invalid};
 
 const LEADER_PATIENCE: Duration = Duration::from_secs(30);
@@ -69,13 +69,13 @@ pub(super) async fn start(
     let mut servers = Vec::new();
     for (index, ports) in ports.into_iter().enumerate() {
         let members = links.as_ref().map_or_else(|| members.clone(), |links| links.seen_by(index, &members));
-        servers.push(TestingServer::prepare(settings, Membership { id: index + 1, members, ports })?);
+        servers.push(TestingServer::prepare(settings, index + 1, &members, ports)?);
     }
     for server in &mut servers {
         server.launch().await?;
     }
     for server in &servers {
-        server.wait_until(Ready::Serving).await?;
+        server.wait_until(four_letter::is_serving).await?;
     }
     Ok(TestingCluster { servers, links })
 }
@@ -117,21 +117,17 @@ impl TestingCluster {
     pub async fn leader(&self) -> io::Result<usize> {
         let started = Instant::now();
         loop {
-            let mut leaders = Vec::new();
-            let mut joined = 0;
+            let (mut leaders, mut joined) = (Vec::new(), 0);
             for (index, server) in
                 self.servers.iter().enumerate().filter(|(_, server)| server.is_responsive())
             {
-                let Ok(answer) = four_letter::ask(server.port(), "srvr", ANSWER_PATIENCE).await else {
-                    continue;
-                };
-                match four_letter::mode(&answer) {
-                    // The mode of a cluster of one.
-                    Some("leader" | "standalone") => leaders.push(index),
-                    Some(_) => {}
-                    None => continue,
+                let answer = four_letter::ask(server.port(), "srvr", ANSWER_PATIENCE).await;
+                let answer = answer.unwrap_or_default();
+                joined += usize::from(four_letter::is_serving(&answer));
+                // The second is the mode of a cluster of one.
+                if let Some("leader" | "standalone") = four_letter::mode(&answer) {
+                    leaders.push(index);
                 }
-                joined += 1;
             }
             if let [leader] = leaders[..]
                 && self.is_majority(joined)
@@ -181,9 +177,9 @@ impl TestingCluster {
     ///
     /// Same as [`TestingServer::restart`].
     pub async fn restart(&mut self, index: usize) -> io::Result<()> {
-        self.servers[index].restart_until(Ready::Answering).await?;
+        self.servers[index].restart_until(|_| true).await?;
         if self.is_majority(self.responsive()) {
-            self.servers[index].wait_until(Ready::Serving).await?;
+            self.servers[index].wait_until(four_letter::is_serving).await?;
         }
         Ok(())
     }

@@ -43,6 +43,11 @@ pub(super) fn mode(srvr: &str) -> Option<&str> {
     after(srvr, "Mode: ")
 }
 
+/// Whether the server serves clients, from the answer to `srvr`. While it has no quorum, it answers otherwise.
+pub(super) fn is_serving(srvr: &str) -> bool {
+    mode(srvr).is_some()
+}
+
 /// Returns the number of packets that the server has received, from the answer to `srvr`.
 pub(super) fn packets_received(srvr: &str) -> io::Result<u64> {
     number(after(srvr, "Received: "), srvr)

@@ -72,23 +72,23 @@ impl Process {
 
         // A thread rather than tokio's child: it reaps the process whatever happens to the runtime.
         let (send, receive) = oneshot::channel();
+        let (exited, exit) = watch::channel(None);
         thread::Builder::new().name("zookeeper-reaper".into()).spawn(move || {
             let mut child = match command.spawn() {
                 Ok(child) => child,
                 Err(error) => return drop(send.send(Err(error))),
             };
-            let (exited, exit) = watch::channel(None);
             // If the future was dropped, no one receives this. That closes the lifeline, and the watchdog cleans
             // up.
-            drop(send.send(Started::of(&mut child, exit)));
+            drop(send.send(started(&mut child)));
             if let Ok(status) = child.wait() {
                 exited.send_replace(Some(status));
             }
         })?;
         let started = receive.await;
-        let started =
+        let (pid, lifeline) =
             started.unwrap_or_else(|_| Err(io::Error::other("the thread that starts ZooKeeper panicked")))?;
-        Ok(Self { pid: started.pid, exit: started.exit, _lifeline: started.lifeline })
+        Ok(Self { pid, exit, _lifeline: lifeline })
     }
 
     pub(super) fn pid(&self) -> u32 {
@@ -147,26 +147,17 @@ impl Process {
     }
 }
 
-/// A process that its starting thread hands over. Unlike a [`Process`], it does not wait when it is dropped: that
-/// may happen in the very thread that it would wait for.
-struct Started {
-    pid: Pid,
-    exit: watch::Receiver<Option<ExitStatus>>,
-    lifeline: ChildStdin,
-}
-
-impl Started {
-    fn of(child: &mut Child, exit: watch::Receiver<Option<ExitStatus>>) -> io::Result<Self> {
-        let (Some(lifeline), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-            return Err(io::Error::other("the watchdog was started without pipes"));
-        };
-        let mut line = String::new();
-        BufReader::new(stdout).read_line(&mut line)?;
-        let pid = line.trim().parse().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw);
-        let pid =
-            pid.ok_or_else(|| io::Error::other(format!("the watchdog told no process id: {line:?}")))?;
-        Ok(Self { pid, exit, lifeline })
-    }
+/// Returns the process id of the JVM, as the watchdog tells it, and the lifeline. Not a [`Process`], whose drop would wait
+/// for the very thread that may drop it.
+fn started(child: &mut Child) -> io::Result<(Pid, ChildStdin)> {
+    let (Some(lifeline), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
+        return Err(io::Error::other("the watchdog was started without pipes"));
+    };
+    let mut line = String::new();
+    BufReader::new(stdout).read_line(&mut line)?;
+    let pid = line.trim().parse().ok().filter(|pid| *pid > 1).and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| io::Error::other(format!("the watchdog told no process id: {line:?}")))?;
+    Ok((pid, lifeline))
 }
 
 impl Drop for Process {

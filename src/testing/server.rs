@@ -1,7 +1,6 @@
 //! One ZooKeeper server.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -48,24 +47,7 @@ pub struct TestingServer {
     directory: TempDir,
 }
 
-/// What a start waits for.
-#[derive(Clone, Copy)]
-pub(super) enum Ready {
-    /// The server serves clients.
-    Serving,
-    /// The server answers four-letter words, possibly with the reply that it has no quorum yet.
-    Answering,
-}
-
-/// What a server knows about its cluster; nothing, if it is in none.
-#[derive(Default)]
-pub(super) struct Membership {
-    /// Starts at 1.
-    pub(super) id: usize,
-    pub(super) members: Vec<Member>,
-    /// Reserved for as long as the server lives.
-    pub(super) ports: Vec<Port>,
-}
+debug_by!(TestingServer, |it| port: it.port(), pid: it.pid(), paused: it.paused, data_dir: it.data_dir());
 
 impl TestingServer {
     /// Starts a server with the default settings. See [`TestingServerBuilder`].
@@ -82,8 +64,14 @@ impl TestingServer {
         TestingServerBuilder::default()
     }
 
-    /// Sets up a server without starting it.
-    pub(super) fn prepare(settings: &Settings, membership: Membership) -> io::Result<Self> {
+    /// Sets up a server without starting it. `members` of its cluster are none if it is alone; `id` is its number among
+    /// them, from 1. The ports are reserved for as long as it lives.
+    pub(super) fn prepare(
+        settings: &Settings,
+        id: usize,
+        members: &[Member],
+        ports: Vec<Port>,
+    ) -> io::Result<Self> {
         settings.check()?;
         let java = jars::java(jars::environment)?;
         let class_path = match &settings.class_path {
@@ -94,12 +82,11 @@ impl TestingServer {
         let directory = tempfile::Builder::new().prefix("zookeeper-").tempdir()?;
         let data = data_dir(&directory);
         fs::create_dir(&data)?;
-        let Membership { id, members, ports } = membership;
         if !members.is_empty() {
             fs::write(data.join("myid"), id.to_string())?;
         }
         let zoo_cfg = directory.path().join("zoo.cfg");
-        fs::write(&zoo_cfg, config::zoo_cfg(settings, &data, port.number(), &members)?)?;
+        fs::write(&zoo_cfg, config::zoo_cfg(settings, &data, port.number(), members)?)?;
         let logging = logging::quiet(directory.path())?;
         Ok(Self {
             process: None,
@@ -121,8 +108,9 @@ impl TestingServer {
         Ok(())
     }
 
-    /// Waits until the launched server is ready. The error for a server that found its port taken is `AddrInUse`.
-    pub(super) async fn wait_until(&self, ready: Ready) -> io::Result<()> {
+    /// Waits until the launched server gives such an answer to `srvr`. The error for a server that found its port taken is
+    /// `AddrInUse`.
+    pub(super) async fn wait_until(&self, is_ready: fn(&str) -> bool) -> io::Result<()> {
         let started = Instant::now();
         // A server that has only just opened its port may lose a command. Retry soon, but give a slow machine time.
         let mut patience = Duration::from_millis(100);
@@ -134,14 +122,11 @@ impl TestingServer {
                 return Err(self.start_failure(io::ErrorKind::Other, &format!("ended ({status})")));
             };
             match four_letter::ask(self.port(), "srvr", patience).await {
-                Ok(answer) => match ready {
-                    Ready::Serving if four_letter::mode(&answer).is_none() => {}
-                    Ready::Serving | Ready::Answering => return Ok(()),
-                },
+                Ok(answer) if is_ready(&answer) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::TimedOut => {
                     patience = (patience * 2).min(ANSWER_PATIENCE)
                 }
-                Err(_) => {}
+                _ => {}
             }
             if started.elapsed() > START_PATIENCE {
                 let what = format!("did not get ready within {START_PATIENCE:?}");
@@ -159,13 +144,11 @@ impl TestingServer {
         let lines: Vec<_> =
             log.lines().filter(|line| !line.starts_with("\tat ") && !line.is_empty()).collect();
         let tail = lines[lines.len().saturating_sub(LOG_TAIL)..].join("\n  ");
-        io::Error::new(
-            kind,
-            format!(
-                "the ZooKeeper server on 127.0.0.1:{} {what}; the end of its log:\n  {tail}",
-                self.port()
-            ),
-        )
+        self.error(kind, &format!("{what}; the end of its log:\n  {tail}"))
+    }
+
+    fn error(&self, kind: io::ErrorKind, what: &str) -> io::Error {
+        io::Error::new(kind, format!("the ZooKeeper server on {} {what}", self.connect_string()))
     }
 
     /// Returns the connect string for clients: "127.0.0.1:" and the port. It stays the same over restarts.
@@ -203,15 +186,8 @@ impl TestingServer {
     }
 
     fn running(&self) -> io::Result<&Process> {
-        self.process.as_ref().filter(|process| process.is_running()).ok_or_else(|| {
-            io::Error::new(
-                io::ErrorKind::NotConnected,
-                format!(
-                    "the ZooKeeper server on 127.0.0.1:{} is not running; `restart` starts it",
-                    self.port()
-                ),
-            )
-        })
+        let running = self.process.as_ref().filter(|process| process.is_running());
+        running.ok_or_else(|| self.error(io::ErrorKind::NotConnected, "is not running; `restart` starts it"))
     }
 
     /// Stops the server gracefully (SIGTERM) and waits for its end, which takes about a third of a second. Port and
@@ -223,20 +199,13 @@ impl TestingServer {
     /// `TimedOut` if the server had not ended after ten seconds; it was killed then. Also if the system refuses the
     /// signal.
     pub async fn stop(&mut self) -> io::Result<()> {
-        let Some(process) = self.process.as_ref().filter(|process| process.is_running()) else {
-            return Ok(());
-        };
+        let Ok(process) = self.running() else { return Ok(()) };
         process.signal(Signal::TERM)?;
         process.signal(Signal::CONT)?;
         if time::timeout(STOP_PATIENCE, process.ended()).await.is_err() {
             self.kill().await?;
-            return Err(io::Error::new(
-                io::ErrorKind::TimedOut,
-                format!(
-                    "the ZooKeeper server on {} ignored SIGTERM for {STOP_PATIENCE:?}",
-                    self.connect_string()
-                ),
-            ));
+            let what = format!("ignored SIGTERM for {STOP_PATIENCE:?}");
+            return Err(self.error(io::ErrorKind::TimedOut, &what));
         }
         self.process = None;
         Ok(())
@@ -265,13 +234,13 @@ impl TestingServer {
     ///
     /// Same as [`stop`](Self::stop) and [`TestingServerBuilder::start`].
     pub async fn restart(&mut self) -> io::Result<()> {
-        self.restart_until(Ready::Serving).await
+        self.restart_until(four_letter::is_serving).await
     }
 
-    pub(super) async fn restart_until(&mut self, ready: Ready) -> io::Result<()> {
+    pub(super) async fn restart_until(&mut self, is_ready: fn(&str) -> bool) -> io::Result<()> {
         self.stop().await?;
         self.launch().await?;
-        self.wait_until(ready).await
+        self.wait_until(is_ready).await
     }
 
     /// Freezes the server (SIGSTOP): connections stay open, and the system accepts new ones, but nothing is
@@ -363,17 +332,6 @@ impl TestingServer {
     /// Same as [`four_letter_word`](Self::four_letter_word), and `InvalidData` while a cluster has no quorum.
     pub async fn watch_count(&self) -> io::Result<u64> {
         four_letter::watch_count(&self.four_letter_word("mntr").await?)
-    }
-}
-
-impl fmt::Debug for TestingServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TestingServer")
-            .field("port", &self.port())
-            .field("pid", &self.pid())
-            .field("paused", &self.paused)
-            .field("data_dir", &self.data_dir())
-            .finish_non_exhaustive()
     }
 }
 

@@ -1,7 +1,6 @@
 //! The settings of a builder, checked before anything starts.
 
 use std::ffi::OsString;
-use std::fmt;
 use std::io;
 use std::time::Duration;
 
@@ -25,6 +24,16 @@ pub(super) struct Settings {
     pub(super) properties: Vec<(String, String)>,
     pub(super) system_properties: Vec<(String, String)>,
     pub(super) class_path: Option<OsString>,
+}
+
+// Without the values of properties, which may be passwords of key stores.
+debug_by!(Settings, |it|
+    tick_time: it.tick_time, session_timeouts: it.session_timeouts(), properties: names(&it.properties),
+    system_properties: names(&it.system_properties), class_path: it.class_path
+);
+
+fn names(pairs: &[(String, String)]) -> Vec<&str> {
+    pairs.iter().map(|(name, _)| name.as_str()).collect()
 }
 
 impl Default for Settings {
@@ -68,20 +77,6 @@ impl Settings {
             }
         }
         self.system_properties.iter().try_for_each(|(key, value)| check_pair("system property", key, value))
-    }
-}
-
-impl fmt::Debug for Settings {
-    /// Shows only the names of properties: the values may be passwords of key stores.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = |pairs: &[(String, String)]| pairs.iter().map(|(key, _)| key.clone()).collect::<Vec<_>>();
-        f.debug_struct("Settings")
-            .field("tick_time", &self.tick_time)
-            .field("session_timeouts", &self.session_timeouts())
-            .field("properties", &names(&self.properties))
-            .field("system_properties", &names(&self.system_properties))
-            .field("class_path", &self.class_path)
-            .finish()
     }
 }
 
