@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, split};
@@ -12,8 +11,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Shared;
-use super::frames::Frames;
-use super::interception::{Fate, Interception};
+use super::frames::{Frames, Piece};
+use super::interception::{self, Fate, Interception};
 use super::link::{Cut, Item, Link, Queue, link};
 use super::request::Request;
 use super::traffic::Traffic;
@@ -59,10 +58,7 @@ impl Connection {
         tokio::select! {
             biased;
             () = self.cut.cancelled() => None,
-            ended = self.forward(client, server, shared) => match ended {
-                Err(Cut::Intercepted(interception)) => Some(interception),
-                Err(Cut::Reset) | Ok(()) => None,
-            },
+            ended = self.forward(client, server, shared) => ended.err().flatten(),
         }
     }
 
@@ -99,7 +95,7 @@ impl Connection {
     ) -> Result<(), Cut> {
         link.pass(Instant::now(), 0).await;
         let Ok(server) = server.await else {
-            replies.push(Item::Cut(Cut::Reset));
+            replies.push(Item::Cut(None));
             return Ok(());
         };
         let (from_server, to_server) = split(server);
@@ -113,24 +109,20 @@ impl Connection {
 
     async fn read_requests(&self, client: impl AsyncRead + Unpin, queue: Queue, shared: &Shared) {
         let mut frames = Frames::new(client, shared.first);
-        loop {
-            let piece = match frames.next().await {
-                Ok(Some(piece)) => piece,
-                Ok(None) => return queue.push(Item::End),
-                Err(_) => return queue.push(Item::Cut(Cut::Reset)),
-            };
+        while let Some(piece) = next(&mut frames, &queue).await {
             if let (Some(xid), Some(request)) = (piece.xid(), piece.request()) {
+                let mut state = shared.state.lock();
                 if request == Request::PING {
-                    shared.pings.fetch_add(1, Ordering::SeqCst);
+                    state.pings += 1;
                     self.pinged.lock().push(xid);
                 } else {
-                    shared.requests.lock().push(request);
+                    state.requests.push(request);
                 }
-                if let Some(interception) = shared.interceptions.take(request) {
+                if let Some(interception) = interception::take(&mut state.interceptions, request) {
                     let fate = interception.fate;
                     self.intercepted.lock().push((xid, interception.clone()));
                     if fate == Fate::LoseRequest {
-                        return queue.push(Item::Cut(Cut::Intercepted(interception)));
+                        return queue.push(Item::Cut(Some(interception)));
                     }
                 }
             }
@@ -140,20 +132,15 @@ impl Connection {
 
     async fn read_replies(&self, server: impl AsyncRead + Unpin, queue: Queue, shared: &Shared) {
         let mut frames = Frames::new(server, shared.first);
-        loop {
-            let piece = match frames.next().await {
-                Ok(Some(piece)) => piece,
-                Ok(None) => return queue.push(Item::End),
-                Err(_) => return queue.push(Item::Cut(Cut::Reset)),
-            };
+        while let Some(piece) = next(&mut frames, &queue).await {
             if let Some(xid) = piece.xid() {
                 if xid != NOTIFICATION_XID && !self.take_pinged(xid) {
-                    shared.replies.fetch_add(1, Ordering::SeqCst);
+                    shared.state.lock().replies += 1;
                 }
                 if let Some(interception) = self.intercepted_by(xid) {
                     match interception.fate {
                         Fate::LoseRequest | Fate::LoseReply => {
-                            return queue.push(Item::Cut(Cut::Intercepted(interception)));
+                            return queue.push(Item::Cut(Some(interception)));
                         }
                         Fate::HoldReply => {
                             interception.happened.cancel();
@@ -189,4 +176,14 @@ impl Connection {
         }
         Some(interception)
     }
+}
+
+/// Returns the next piece. Otherwise, tells the other side why there is none.
+async fn next(frames: &mut Frames<impl AsyncRead + Unpin>, queue: &Queue) -> Option<Piece> {
+    match frames.next().await {
+        Ok(Some(piece)) => return Some(piece),
+        Ok(None) => queue.push(Item::End),
+        Err(_) => queue.push(Item::Cut(None)),
+    }
+    None
 }

@@ -3,7 +3,7 @@
 
 use std::io;
 
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::{AsyncRead, AsyncReadExt, BufReader};
 
 use super::request::Request;
 
@@ -15,8 +15,7 @@ const CHUNK: usize = 64 << 10;
 
 /// Splits a stream into frames.
 pub(super) struct Frames<R> {
-    source: R,
-    buffer: Vec<u8>,
+    source: BufReader<R>,
     before: Before,
 }
 
@@ -38,44 +37,34 @@ pub(super) struct Piece {
 
 impl<R: AsyncRead + Unpin> Frames<R> {
     pub(super) fn new(source: R, before: Before) -> Self {
-        Self { source, buffer: Vec::new(), before }
+        Self { source: BufReader::with_capacity(CHUNK, source), before }
     }
 
-    /// Returns the next piece; `None` at the end. Cancel safe.
+    /// Returns the next piece; `None` at the end.
     pub(super) async fn next(&mut self) -> io::Result<Option<Piece>> {
-        loop {
-            if let Some(piece) = self.take() {
-                return Ok(Some(piece));
-            }
-            self.buffer.reserve(CHUNK);
-            if self.source.read_buf(&mut self.buffer).await? == 0 {
-                // The rest may be part of a frame.
-                self.before = Before::Unknown;
-                return Ok(self.take());
+        let mut bytes = Vec::new();
+        let mut is_message = false;
+        if let Before::Unknown = self.before {
+            bytes.reserve(CHUNK);
+            self.source.read_buf(&mut bytes).await?;
+        } else {
+            self.read_up_to(LENGTH, &mut bytes).await?;
+            match bytes.first_chunk().map(|length| u32::from_be_bytes(*length) as usize) {
+                Some(length) if length <= LONGEST => {
+                    self.read_up_to(length, &mut bytes).await?;
+                    let is_whole = bytes.len() == LENGTH + length;
+                    is_message = is_whole && matches!(self.before, Before::Message);
+                    self.before = Before::Message;
+                }
+                _ => self.before = Before::Unknown,
             }
         }
+        Ok((!bytes.is_empty()).then_some(Piece { bytes, is_message }))
     }
 
-    fn take(&mut self) -> Option<Piece> {
-        let length = self.buffer.first_chunk().map(|length| u32::from_be_bytes(*length) as usize);
-        if length.is_some_and(|length| length > LONGEST) {
-            self.before = Before::Unknown;
-        }
-        let end = match (self.before, length) {
-            (Before::Unknown, _) if self.buffer.is_empty() => return None,
-            (Before::Unknown, _) => self.buffer.len(),
-            (_, None) => return None,
-            (_, Some(length)) => LENGTH + length,
-        };
-        if self.buffer.len() < end {
-            return None;
-        }
-        let is_message = matches!(self.before, Before::Message);
-        if let Before::Handshake = self.before {
-            self.before = Before::Message;
-        }
-        let rest = self.buffer.split_off(end);
-        Some(Piece { bytes: std::mem::replace(&mut self.buffer, rest), is_message })
+    /// Reads this many bytes, or fewer if there are no more.
+    async fn read_up_to(&mut self, count: usize, bytes: &mut Vec<u8>) -> io::Result<()> {
+        (&mut self.source).take(count as u64).read_to_end(bytes).await.map(drop)
     }
 }
 
@@ -88,7 +77,7 @@ impl Piece {
     /// Returns the kind of the request.
     pub(super) fn request(&self) -> Option<Request> {
         let opcode = self.number_at(LENGTH + 4)?;
-        Some(Request::of(opcode).with_body(self.bytes.get(LENGTH + 8..).unwrap_or_default()))
+        Some(Request::of(opcode, self.bytes.get(LENGTH + 8..).unwrap_or_default()))
     }
 
     fn number_at(&self, at: usize) -> Option<i32> {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use parking_lot::Mutex;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::request::Request;
@@ -29,36 +28,37 @@ pub enum Fate {
 /// Dropping this cancels the interception if it has not happened yet, and releases what it holds back.
 #[must_use = "an interception is called off when this is dropped"]
 pub struct Intercepted {
-    interception: Arc<Interception>,
+    pub(super) interception: Arc<Interception>,
     _over: DropGuard,
 }
 
-debug_by!(Intercepted, |it| which: it.interception.which, fate: it.interception.fate);
+debug_by!(Intercepted, |it| request: it.interception.request, fate: it.interception.fate);
 
 /// The state of an interception that the proxy uses.
 #[derive(Debug)]
 pub(super) struct Interception {
-    which: Which,
+    /// The kind of the request; `None` stands for any but a ping.
+    request: Option<Request>,
+    /// How many such requests pass before.
+    passing: AtomicUsize,
     pub(super) fate: Fate,
     pub(super) happened: CancellationToken,
     /// Cancelled or released.
     pub(super) over: CancellationToken,
 }
 
-/// Selects the request.
-#[derive(Debug)]
-pub(super) enum Which {
-    /// The next request of a kind.
-    Next(Request),
-    /// The request that comes after this many others.
-    After(AtomicUsize),
-}
-
-/// The interceptions that wait for their request, oldest first.
-#[derive(Default)]
-pub(super) struct Interceptions(Mutex<Vec<Arc<Interception>>>);
-
 impl Intercepted {
+    pub(super) fn new(request: Option<Request>, passing: usize, fate: Fate) -> Self {
+        let interception = Arc::new(Interception {
+            request,
+            passing: passing.into(),
+            fate,
+            happened: CancellationToken::new(),
+            over: CancellationToken::new(),
+        });
+        Self { _over: interception.over.clone().drop_guard(), interception }
+    }
+
     /// Waits until the interception has happened: for a lost request or reply, the connection is cut; a reply that is
     /// held or omitted has come. Returns immediately afterwards. Cancel safe. Never returns if the proxy is dropped
     /// before that.
@@ -71,45 +71,26 @@ impl Intercepted {
     pub fn release(self) {}
 }
 
-impl Which {
-    /// Whether this is the request. Pings are not counted.
-    fn is(&self, request: Request) -> bool {
-        match self {
-            Self::Next(kind) => kind.normal() == request,
-            Self::After(_) if request == Request::PING => false,
-            Self::After(before) => {
-                before.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_err()
-            }
-        }
+impl Interception {
+    /// Whether it is for this request. A request that it is not for, though of the kind, is counted.
+    fn is_for(&self, request: Request) -> bool {
+        let is_of_kind = match self.request {
+            Some(kind) => kind.normal() == request,
+            None => request != Request::PING,
+        };
+        is_of_kind
+            && self
+                .passing
+                .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
+                .is_err()
     }
 }
 
-impl Interceptions {
-    pub(super) fn add(&self, which: Which, fate: Fate) -> Intercepted {
-        let interception = Arc::new(Interception {
-            which,
-            fate,
-            happened: CancellationToken::new(),
-            over: CancellationToken::new(),
-        });
-        self.0.lock().push(interception.clone());
-        Intercepted { _over: interception.over.clone().drop_guard(), interception }
-    }
-
-    /// Takes the interception for this request. No other request gets it, unless it is given back.
-    pub(super) fn take(&self, request: Request) -> Option<Arc<Interception>> {
-        let mut waiting = self.0.lock();
-        waiting.retain(|interception| !interception.over.is_cancelled());
-        // Each is checked, since each counts.
-        let fitting: Vec<bool> = waiting.iter().map(|interception| interception.which.is(request)).collect();
-        let index = fitting.iter().position(|fits| *fits)?;
-        Some(waiting.remove(index))
-    }
-
-    /// Makes an interception wait for another request, if its connection ended before it had happened.
-    pub(super) fn give_back(&self, interception: Arc<Interception>) {
-        if !interception.happened.is_cancelled() {
-            self.0.lock().insert(0, interception);
-        }
-    }
+/// Takes the interception for a request from those that wait for one, the oldest first.
+pub(super) fn take(waiting: &mut Vec<Arc<Interception>>, request: Request) -> Option<Arc<Interception>> {
+    waiting.retain(|interception| !interception.over.is_cancelled());
+    // Each is checked, since each counts.
+    let fitting: Vec<bool> = waiting.iter().map(|interception| interception.is_for(request)).collect();
+    let index = fitting.iter().position(|fits| *fits)?;
+    Some(waiting.remove(index))
 }

@@ -20,12 +20,8 @@ pub(super) enum Item {
     Cut(Cut),
 }
 
-/// Why both directions end.
-pub(super) enum Cut {
-    /// One side is gone.
-    Reset,
-    Intercepted(Arc<Interception>),
-}
+/// Why both directions end: by an interception, or because one side is gone.
+pub(super) type Cut = Option<Arc<Interception>>;
 
 /// The sending end.
 pub(super) struct Queue(mpsc::UnboundedSender<(Instant, Item)>);

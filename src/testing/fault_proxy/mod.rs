@@ -8,11 +8,9 @@ mod link;
 mod request;
 mod traffic;
 
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -23,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 use self::connection::Connection;
 use self::door::Door;
 use self::frames::Before;
-use self::interception::{Interceptions, Which};
+use self::interception::Interception;
 
 pub use self::interception::{Fate, Intercepted};
 pub use self::request::Request;
@@ -69,10 +67,16 @@ pub struct FaultProxy {
     stop: CancellationToken,
 }
 
+debug_by!(FaultProxy, |it|
+    connect_string: it.connect_string(), server: it.shared.server, connections: it.connections().len()
+);
+
 /// A connection through a [`FaultProxy`]. See [`FaultProxy::connections`].
 ///
 /// If the connection has ended, the methods have no effect.
 pub struct ProxiedConnection(Arc<Connection>);
+
+debug_by!(ProxiedConnection, |it| traffic: it.0.traffic());
 
 /// The state that the tasks of the proxy share.
 struct Shared {
@@ -80,20 +84,21 @@ struct Shared {
     /// What connections begin with.
     first: Before,
     door: Door,
-    connections: Mutex<Connections>,
-    interceptions: Interceptions,
-    /// Of all clients since they were last taken, without pings.
-    requests: Mutex<Vec<Request>>,
-    pings: AtomicUsize,
-    /// Without those to pings.
-    replies: AtomicUsize,
+    state: Mutex<State>,
 }
 
-struct Connections {
+struct State {
     /// The traffic of connections to come.
     traffic: Traffic,
     /// The current connections, oldest first.
-    present: Vec<Arc<Connection>>,
+    connections: Vec<Arc<Connection>>,
+    /// The interceptions that wait for their request, oldest first.
+    interceptions: Vec<Arc<Interception>>,
+    /// Of all clients since they were last taken, without pings.
+    requests: Vec<Request>,
+    pings: usize,
+    /// Without those to pings.
+    replies: usize,
 }
 
 impl FaultProxy {
@@ -114,16 +119,15 @@ impl FaultProxy {
     }
 
     fn start_with(server: String, first: Before) -> io::Result<Self> {
-        let shared = Arc::new(Shared {
-            server,
-            first,
-            door: Door::open()?,
-            connections: Mutex::new(Connections { traffic: Traffic::pass(), present: Vec::new() }),
-            interceptions: Interceptions::default(),
-            requests: Mutex::default(),
-            pings: AtomicUsize::new(0),
-            replies: AtomicUsize::new(0),
-        });
+        let state = State {
+            traffic: Traffic::pass(),
+            connections: Vec::new(),
+            interceptions: Vec::new(),
+            requests: Vec::new(),
+            pings: 0,
+            replies: 0,
+        };
+        let shared = Arc::new(Shared { server, first, door: Door::open()?, state: Mutex::new(state) });
         let stop = CancellationToken::new();
         tokio::spawn(stop.clone().run_until_cancelled_owned(accept(shared.clone())));
         Ok(Self { shared, stop })
@@ -179,17 +183,15 @@ impl FaultProxy {
 
     /// Sets the traffic of the current connections and of those to come. It applies to bytes in transit as well.
     pub fn set_traffic(&self, traffic: Traffic) {
-        let mut connections = self.shared.connections.lock();
-        connections.traffic = traffic;
-        for connection in &connections.present {
-            connection.set_traffic(traffic);
-        }
+        let mut state = self.shared.state.lock();
+        state.traffic = traffic;
+        state.connections.iter().for_each(|connection| connection.set_traffic(traffic));
     }
 
     /// Returns the current connections, oldest first: those that have neither been cut nor closed on both sides.
     pub fn connections(&self) -> Vec<ProxiedConnection> {
-        let connections = self.shared.connections.lock();
-        let present = connections.present.iter().filter(|connection| !connection.cut.is_cancelled());
+        let state = self.shared.state.lock();
+        let present = state.connections.iter().filter(|connection| !connection.cut.is_cancelled());
         present.cloned().map(ProxiedConnection).collect()
     }
 
@@ -220,36 +222,41 @@ impl FaultProxy {
     /// the client. If the connection ends in another way before the interception has happened, the next request of
     /// the kind is intercepted.
     pub fn intercept(&self, request: Request, fate: Fate) -> Intercepted {
-        self.shared.interceptions.add(Which::Next(request), fate)
+        self.add(Intercepted::new(Some(request), 0, fate))
     }
 
     /// Intercepts the request that comes after `requests` others of any kind, counted from now on and without
     /// pings: 0 for the next one.
     pub fn intercept_after(&self, requests: usize, fate: Fate) -> Intercepted {
-        self.shared.interceptions.add(Which::After(requests.into()), fate)
+        self.add(Intercepted::new(None, requests, fate))
+    }
+
+    fn add(&self, intercepted: Intercepted) -> Intercepted {
+        self.shared.state.lock().interceptions.push(intercepted.interception.clone());
+        intercepted
     }
 
     /// Returns the requests of all clients since the last call, in the order of their arrival and without pings,
     /// whether or not they have reached the server.
     pub fn take_requests(&self) -> Vec<Request> {
-        std::mem::take(&mut self.shared.requests.lock())
+        std::mem::take(&mut self.shared.state.lock().requests)
     }
 
     /// Returns the number of requests since the last [`take_requests`](Self::take_requests).
     pub fn requests_seen(&self) -> usize {
-        self.shared.requests.lock().len()
+        self.shared.state.lock().requests.len()
     }
 
     /// Returns the number of pings that clients have sent so far, including the `sync` of `/` that this library
     /// sends in their place.
     pub fn pings_seen(&self) -> usize {
-        self.shared.pings.load(Ordering::SeqCst)
+        self.shared.state.lock().pings
     }
 
     /// Returns the number of replies that the server has sent so far, without those to pings, whether or not they
     /// have reached the client.
     pub fn replies_seen(&self) -> usize {
-        self.shared.replies.load(Ordering::SeqCst)
+        self.shared.state.lock().replies
     }
 }
 
@@ -269,22 +276,6 @@ impl Drop for FaultProxy {
     fn drop(&mut self) {
         self.shared.door.close();
         self.stop.cancel();
-    }
-}
-
-impl fmt::Debug for FaultProxy {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FaultProxy")
-            .field("connect_string", &self.connect_string())
-            .field("server", &self.shared.server)
-            .field("connections", &self.connections().len())
-            .finish_non_exhaustive()
-    }
-}
-
-impl fmt::Debug for ProxiedConnection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ProxiedConnection").field("traffic", &self.0.traffic()).finish_non_exhaustive()
     }
 }
 
@@ -321,24 +312,24 @@ async fn forward<S: AsyncRead + AsyncWrite>(
     server: impl Future<Output = io::Result<S>>,
 ) {
     let intercepted = connection.run(client, server, &shared).await;
-    shared.forget(&connection);
+    let mut state = shared.state.lock();
+    state.connections.retain(|other| !Arc::ptr_eq(other, &connection));
     if let Some(intercepted) = intercepted {
         intercepted.happened.cancel();
     }
     for interception in connection.take_intercepted() {
-        shared.interceptions.give_back(interception);
+        // The connection has ended before it happened, so it waits for another request.
+        if !interception.happened.is_cancelled() {
+            state.interceptions.insert(0, interception);
+        }
     }
 }
 
 impl Shared {
     fn admit(&self) -> Arc<Connection> {
-        let mut connections = self.connections.lock();
-        let connection = Arc::new(Connection::new(connections.traffic));
-        connections.present.push(connection.clone());
+        let mut state = self.state.lock();
+        let connection = Arc::new(Connection::new(state.traffic));
+        state.connections.push(connection.clone());
         connection
-    }
-
-    fn forget(&self, ended: &Arc<Connection>) {
-        self.connections.lock().present.retain(|connection| !Arc::ptr_eq(connection, ended));
     }
 }

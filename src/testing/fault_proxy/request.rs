@@ -40,34 +40,28 @@ impl Request {
     /// A ping, or the `sync` of `/` that this library sends in place of one.
     pub(super) const PING: Self = Self::Other(11);
 
-    pub(super) fn of(opcode: i32) -> Self {
-        match opcode {
+    /// Returns the kind of a request with this opcode, which these bytes follow.
+    pub(super) fn of(operation: i32, body: &[u8]) -> Self {
+        match operation {
             1 | 15 | 19 | 21 => Self::Create,
             2 => Self::Delete,
             3 => Self::Exists,
             4 => Self::GetData,
             5 => Self::SetData,
             8 | 12 => Self::GetChildren,
+            9 if body == ROOT => Self::PING,
             9 => Self::Sync,
+            14 if body == CHECK_OF_ROOT => Self::Confirm,
             14 => Self::Multi,
             18 => Self::RemoveWatches,
             other => Self::Other(other),
         }
     }
 
-    /// Refines the kind by the bytes that follow the opcode.
-    pub(super) fn with_body(self, body: &[u8]) -> Self {
-        match self {
-            Self::Multi if body == CHECK_OF_ROOT => Self::Confirm,
-            Self::Sync if body == ROOT => Self::PING,
-            other => other,
-        }
-    }
-
     /// Returns the one value for what several values can stand for.
     pub(super) fn normal(self) -> Self {
         match self {
-            Self::Other(opcode) => Self::of(opcode),
+            Self::Other(operation) => Self::of(operation, &[]),
             named => named,
         }
     }
