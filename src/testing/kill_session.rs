@@ -7,6 +7,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use super::jute::Writer;
+use super::opcode;
 use crate::client::Client;
 
 /// How long the servers together may take.
@@ -17,7 +18,6 @@ const ANSWER: Duration = Duration::from_secs(2);
 const HANG_UP: Duration = Duration::from_millis(500);
 
 const XID: i32 = 1;
-const CLOSE_SESSION: i32 = -11;
 
 /// Ends the current session of a client at the server, as if it had expired there. Its ephemeral nodes are gone
 /// when this returns; the client learns of it when it next hears from the server.
@@ -81,7 +81,7 @@ async fn end(servers: &mut [String], session: i64) -> io::Result<bool> {
     // The version of the protocol comes first, then the last change that is known: none. This is not for a read-only server.
     connect.i32(0).i64(0).i32(timeout).i64(session).buffer(Some(&password(session))).bool(false);
     let mut end = Writer::new();
-    end.i32(XID).i32(CLOSE_SESSION);
+    end.i32(XID).i32(opcode::CLOSE_SESSION);
     // In one packet: the session is ended before the client can resume it.
     server.write_all(&[connect.finish(), end.finish()].concat()).await?;
     // If a client attaches to the same session at this server at the same time, the server closes the earlier

@@ -78,6 +78,7 @@ mod links;
 mod logging;
 mod manual_clock;
 mod memory;
+mod opcode;
 mod ports;
 mod process;
 mod server;

@@ -48,19 +48,21 @@ impl Port {
         self.number
     }
 
-    /// Listens on the port. Waits for an earlier listener of this process: another process that is being started holds a
-    /// copy of it until its own program runs.
-    pub(super) fn listen(&self) -> io::Result<TcpListener> {
+    /// Listens on the port, in a runtime. Waits for an earlier listener of this process: another process that is being
+    /// started holds a copy of it until its own program runs.
+    pub(super) fn listen(&self) -> io::Result<tokio::net::TcpListener> {
         let mut attempt = 1;
-        loop {
+        let listener = loop {
             match TcpListener::bind((Ipv4Addr::LOCALHOST, self.number)) {
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse && attempt < ATTEMPTS => {
                     attempt += 1;
                     thread::sleep(Duration::from_millis(1));
                 }
-                listening => return listening,
+                listening => break listening?,
             }
-        }
+        };
+        listener.set_nonblocking(true)?;
+        tokio::net::TcpListener::from_std(listener)
     }
 }
 

@@ -29,7 +29,7 @@ impl Door {
     /// Opens a port, on the runtime that this is called on.
     pub(super) fn open() -> io::Result<Self> {
         let port = Port::reserve()?;
-        let listener = Mutex::new(Some(listen(&port)?));
+        let listener = Mutex::new(Some(port.listen()?));
         Ok(Self { port, runtime: Handle::current(), listener, opened: Notify::new() })
     }
 
@@ -50,7 +50,7 @@ impl Door {
         let mut listener = self.listener.lock();
         if listener.is_none() {
             let _entered = self.runtime.enter();
-            *listener = Some(listen(&self.port)?);
+            *listener = Some(self.port.listen()?);
             self.opened.notify_one();
         }
         Ok(())
@@ -75,10 +75,4 @@ impl Door {
             None => Poll::Pending,
         }
     }
-}
-
-fn listen(port: &Port) -> io::Result<TcpListener> {
-    let listener = port.listen()?;
-    listener.set_nonblocking(true)?;
-    TcpListener::from_std(listener)
 }

@@ -1,5 +1,7 @@
 //! The kinds of requests.
 
+use crate::testing::opcode;
+
 /// The kind of a request of ZooKeeper's protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Request {
@@ -38,22 +40,22 @@ const ROOT: &[u8] = b"\0\0\0\x01/";
 
 impl Request {
     /// A ping, or the `sync` of `/` that this library sends in place of one.
-    pub(super) const PING: Self = Self::Other(11);
+    pub(super) const PING: Self = Self::Other(opcode::PING);
 
     /// Returns the kind of a request with this opcode, which these bytes follow.
     pub(super) fn of(operation: i32, body: &[u8]) -> Self {
         match operation {
-            1 | 15 | 19 | 21 => Self::Create,
-            2 => Self::Delete,
-            3 => Self::Exists,
-            4 => Self::GetData,
-            5 => Self::SetData,
-            8 | 12 => Self::GetChildren,
-            9 if body == ROOT => Self::PING,
-            9 => Self::Sync,
-            14 if body == CHECK_OF_ROOT => Self::Confirm,
-            14 => Self::Multi,
-            18 => Self::RemoveWatches,
+            opcode::CREATE | opcode::CREATE_2 | opcode::CREATE_CONTAINER | opcode::CREATE_TTL => Self::Create,
+            opcode::DELETE => Self::Delete,
+            opcode::EXISTS => Self::Exists,
+            opcode::GET_DATA => Self::GetData,
+            opcode::SET_DATA => Self::SetData,
+            opcode::GET_CHILDREN | opcode::GET_CHILDREN_2 => Self::GetChildren,
+            opcode::SYNC if body == ROOT => Self::PING,
+            opcode::SYNC => Self::Sync,
+            opcode::MULTI if body == CHECK_OF_ROOT => Self::Confirm,
+            opcode::MULTI => Self::Multi,
+            opcode::REMOVE_WATCHES => Self::RemoveWatches,
             other => Self::Other(other),
         }
     }

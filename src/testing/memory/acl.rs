@@ -29,8 +29,14 @@ pub(super) struct Acl {
     pub(super) id: Id,
 }
 
+impl Acl {
+    pub(super) fn of_everyone(permissions: i32) -> Self {
+        Self { permissions, id: Id::new("world", "anyone") }
+    }
+}
+
 impl Id {
-    pub(super) fn new(scheme: &str, id: impl Into<String>) -> Self {
+    fn new(scheme: &str, id: impl Into<String>) -> Self {
         Self { scheme: scheme.into(), id: id.into() }
     }
 
@@ -67,7 +73,7 @@ impl Id {
     fn is_valid(&self) -> bool {
         match self.scheme.as_str() {
             "digest" => self.id.split(':').collect::<Vec<_>>().len() == 2,
-            "ip" => Network::parse(&self.id).is_some(),
+            "ip" => network(&self.id).is_some(),
             _ => self.is_anyone(),
         }
     }
@@ -75,7 +81,7 @@ impl Id {
     fn is_matched_by(&self, client: &Self) -> bool {
         self.scheme == client.scheme
             && match self.scheme.as_str() {
-                "ip" => Network::parse(&self.id).is_some_and(|network| network.contains(&client.id)),
+                "ip" => is_in_network(&client.id, &self.id),
                 _ => self.id == client.id,
             }
     }
@@ -104,9 +110,13 @@ pub(super) fn resolve(list: &[Acl], client: &[Id]) -> Result<Vec<Acl>, Code> {
     if resolved.is_empty() { Err(Code::InvalidAcl) } else { Ok(resolved) }
 }
 
+pub(super) fn is_operator(client: &[Id]) -> bool {
+    client.iter().any(|id| id.scheme == OPERATOR)
+}
+
 /// Checks that the client has one of the permissions.
 pub(super) fn check(list: &[Acl], permissions: i32, client: &[Id]) -> Result<(), Code> {
-    if client.iter().any(|id| id.scheme == OPERATOR) {
+    if is_operator(client) {
         return Ok(());
     }
     let is_granted = |acl: &Acl| {
@@ -128,23 +138,18 @@ pub(super) fn masked(list: &[Acl]) -> Vec<Acl> {
     list.iter().map(mask).collect()
 }
 
-/// Addresses that begin with the same bits.
-struct Network {
-    address: u32,
-    bits: u32,
+/// Returns an address, and how many of its first bits others of the same network share with it.
+fn network(text: &str) -> Option<(u32, u32)> {
+    let (address, bits) = match text.split_once('/') {
+        None => (text, 32),
+        Some((address, bits)) => (address, bits.parse().ok().filter(|bits| *bits <= 32)?),
+    };
+    Some((address.parse::<Ipv4Addr>().ok()?.to_bits(), bits))
 }
 
-impl Network {
-    fn parse(text: &str) -> Option<Self> {
-        let (address, bits) = match text.split_once('/') {
-            None => (text, 32),
-            Some((address, bits)) => (address, bits.parse().ok().filter(|bits| *bits <= 32)?),
-        };
-        Some(Self { address: address.parse::<Ipv4Addr>().ok()?.to_bits(), bits })
-    }
-
-    fn contains(&self, address: &str) -> bool {
-        let difference = |address: Ipv4Addr| (address.to_bits() ^ self.address).checked_shr(32 - self.bits);
-        address.parse().is_ok_and(|address| difference(address).unwrap_or(0) == 0)
-    }
+fn is_in_network(address: &str, text: &str) -> bool {
+    let (Ok(address), Some((first, bits))) = (address.parse::<Ipv4Addr>(), network(text)) else {
+        return false;
+    };
+    (address.to_bits() ^ first).checked_shr(32 - bits).unwrap_or(0) == 0
 }

@@ -1,5 +1,7 @@
 //! The error codes of ZooKeeper's protocol that this server uses.
 
+use crate::testing::jute::Malformed;
+
 /// Why a request failed. The numbers are those of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
@@ -20,4 +22,10 @@ pub(super) enum Code {
     AuthFailed = -115,
     NoWatcher = -121,
     ReconfigDisabled = -123,
+}
+
+impl From<Malformed> for Code {
+    fn from(_: Malformed) -> Self {
+        Self::Marshalling
+    }
 }

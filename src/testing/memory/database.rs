@@ -7,14 +7,13 @@ use std::time::Duration;
 use super::acl;
 use super::code::Code;
 use super::connections::{Connection, ConnectionId, Wire};
-use super::opcode;
-use super::request::{self, Connect, Request};
 use super::sessions::Sessions;
 use super::settings::MemorySettings;
 use super::tree::{Change, Event, Tree};
 use super::watches::Watches;
 use crate::testing::jute::{Reader, Writer};
 use crate::testing::kill_session::password;
+use crate::testing::opcode;
 
 /// What comes as an id of a request where there is none.
 const NOTIFICATION: i32 = -1;
@@ -22,13 +21,6 @@ const NOTIFICATION: i32 = -1;
 pub(super) const NO_ZXID: i64 = -1;
 /// The state that events carry: connected.
 const CONNECTED: i32 = 3;
-
-/// Whether a connection stays open after a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
-    Keep,
-    Close,
-}
 
 #[derive(Debug)]
 pub(super) struct Database {
@@ -55,7 +47,7 @@ impl Database {
     pub(super) fn new(settings: &MemorySettings, first_session: i64) -> Self {
         Self {
             settings: settings.clone(),
-            tree: Tree::new(),
+            tree: Tree::new(settings.has_ttl_nodes),
             watches: Watches::default(),
             sessions: Sessions::new(first_session, settings.common.tick_time),
             connections: BTreeMap::new(),
@@ -86,10 +78,9 @@ impl Database {
     /// Forgets a connection and its watches. It is closed when its messages are sent. The session stays, for as long as it
     /// has time.
     pub(super) fn disconnect(&mut self, id: ConnectionId) {
+        let Some(connection) = self.connections.remove(&id) else { return };
         self.watches.forget(id);
-        let connection = self.connections.remove(&id);
-        if let Some(session) = connection.and_then(|connection| connection.session)
-            && let Some(session) = self.sessions.get_mut(session)
+        if let Some(session) = connection.session.and_then(|session| self.sessions.get_mut(session))
             && session.connection == Some(id)
         {
             session.connection = None;
@@ -105,27 +96,21 @@ impl Database {
         }
     }
 
-    /// Counts a message. Returns the session of the connection, if both are there.
-    pub(super) fn received_from(&mut self, id: ConnectionId) -> Option<Option<i64>> {
-        self.received += 1;
+    /// Counts a message. Returns its connection, unless that has ended.
+    pub(super) fn received_from(&mut self, id: ConnectionId) -> Option<&mut Connection> {
         let connection = self.connections.get_mut(&id)?;
+        self.received += 1;
         connection.received += 1;
-        Some(connection.session)
+        Some(connection)
     }
 
     /// Attaches a client to its session, or refuses it.
-    pub(super) fn attach(
-        &mut self,
-        id: ConnectionId,
-        session: Option<i64>,
-        timeout: Duration,
-        connect: &Connect<'_>,
-    ) {
+    pub(super) fn attach(&mut self, id: ConnectionId, session: Option<i64>, timeout: Duration) {
+        let Some(connection) = self.connections.get_mut(&id) else { return };
+        connection.session = session;
+        let tells_read_only = connection.tells_read_only;
         if let Some(session) = session.and_then(|session| self.sessions.get_mut(session)) {
             session.connection = Some(id);
-        }
-        if let Some(connection) = self.connections.get_mut(&id) {
-            connection.session = session;
         }
         let granted =
             if session.is_some() { i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX) } else { 0 };
@@ -133,36 +118,33 @@ impl Database {
         let mut reply = Writer::new();
         // The version of the protocol comes first.
         reply.i32(0).i32(granted).i64(session.unwrap_or(0)).buffer(Some(&secret));
-        if connect.tells_read_only {
+        if tells_read_only {
             reply.bool(false);
         }
         self.send(id, reply.finish());
     }
 
-    /// Does a request that changes no node, and sends the reply.
-    pub(super) fn serve(&mut self, id: ConnectionId, session: i64, message: &[u8], now: Duration) -> Fate {
+    /// Does a request that changes no node, and sends the reply. Closes the connection at what cannot go on.
+    pub(super) fn serve(&mut self, id: ConnectionId, session: i64, message: &[u8], now: Duration) {
         let mut reader = Reader::new(message);
-        let (Ok(xid), Ok(operation)) = (reader.i32(), reader.i32()) else { return Fate::Close };
+        let (Ok(xid), Ok(operation)) = (reader.i32(), reader.i32()) else { return self.disconnect(id) };
         self.sessions.touch(session, now);
-        let known = self.settings.version.knows(operation);
-        let request = match known.then(|| request::read(operation, &message[8..])).flatten() {
-            None => {
-                self.reply(id, xid, NO_ZXID, Err(Code::Unimplemented));
-                return Fate::Close;
-            }
-            Some(Err(_)) if operation == opcode::AUTH => return Fate::Close,
-            Some(Err(_)) => {
-                self.reply(id, xid, self.zxid, Err(Code::Marshalling));
-                return Fate::Keep;
-            }
-            Some(Ok(request)) => request,
+        let result = if self.settings.version.knows(operation) {
+            self.execute(id, session, operation, &mut reader)
+        } else {
+            Err(Code::Unimplemented)
         };
-        let is_auth = matches!(request, Request::Auth { .. });
-        let result = self.execute(id, session, request);
-        let fate = if is_auth && result.is_err() { Fate::Close } else { Fate::Keep };
-        // The reply to an authentication has no zxid.
-        self.reply(id, xid, if is_auth { 0 } else { self.zxid }, result);
-        fate
+        let is_auth = operation == opcode::AUTH;
+        let is_unknown = matches!(result, Err(Code::Unimplemented));
+        let is_end = is_unknown || is_auth && result.is_err();
+        // An authentication that cannot be decoded has no reply.
+        if !is_auth || !matches!(result, Err(Code::Marshalling)) {
+            let zxid = if is_unknown { NO_ZXID } else { self.zxid };
+            self.reply(id, xid, if is_auth { 0 } else { zxid }, result);
+        }
+        if is_end {
+            self.disconnect(id);
+        }
     }
 
     pub(super) fn reply(&mut self, id: ConnectionId, xid: i32, zxid: i64, result: Result<Writer, Code>) {
@@ -195,7 +177,7 @@ impl Database {
     fn notify(&mut self, id: ConnectionId, change: &Change) {
         let may_read = |ids: &[acl::Id]| acl::check(&change.acl, acl::READ, ids).is_ok();
         if self.connections.get(&id).is_some_and(|connection| may_read(&connection.ids)) {
-            self.send_event(id, change.event, &change.path, change.zxid);
+            self.send_event(id, change.event, &change.path, self.zxid);
         }
     }
 

@@ -1,130 +1,144 @@
-//! What each request does.
+//! What each request does that changes no node.
 
 use std::sync::Arc;
 
-use super::acl::{self, Acl, Id};
+use super::acl::{Acl, Id};
 use super::code::Code;
 use super::connections::ConnectionId;
 use super::database::{Database, NO_ZXID};
-use super::opcode;
-use super::request::{Read, Request, SetWatches};
-use super::tree::{Event, Stat};
-use super::watches::Mode;
-use super::writes;
-use crate::testing::jute::Writer;
+use super::multi;
+use super::tree::Event;
+use super::watches::Watch;
+use crate::testing::jute::{Decoded, Malformed, Reader, Writer};
+use crate::testing::opcode;
 
 impl Database {
-    /// Executes a request of a connection, and returns the body of the reply. Events are sent before it returns, so
+    /// Reads a request of a connection, does it, and returns the body of the reply. Events are sent before it returns, so
     /// that a client sees an event before a reply that shows the change.
     pub(super) fn execute(
         &mut self,
         id: ConnectionId,
         session: i64,
-        request: Request,
+        operation: i32,
+        request: &mut Reader<'_>,
     ) -> Result<Writer, Code> {
         let ids = self.connections.get(&id).map(|connection| connection.ids.clone()).unwrap_or_default();
         let ids = ids.as_slice();
         let mut body = Writer::new();
-        match request {
-            Request::Read(read) => {
-                self.read(id, &read)?.put(&mut body);
+        match operation {
+            opcode::GET_DATA | opcode::GET_CHILDREN => {
+                self.read(id, ids, &Read::decode(operation, request)?, &mut body)?;
             }
-            Request::MultiRead(reads) => {
-                for read in &reads {
-                    match self.read(id, read) {
-                        Ok(found) => {
-                            writes::put_header(&mut body, found.opcode(), 0);
-                            found.put(&mut body);
+            opcode::MULTI_READ => {
+                for read in multi::read(request, Read::decode_of_several)? {
+                    let mut found = Writer::new();
+                    match self.read(id, ids, &read, &mut found) {
+                        Ok(()) => {
+                            multi::put_header(&mut body, read.operation, 0);
+                            body.append(&found);
                         }
-                        Err(code) => writes::put_error(&mut body, code as i32),
+                        Err(code) => multi::put_error(&mut body, code as i32),
                     }
                 }
-                writes::put_end(&mut body);
+                multi::put_end(&mut body);
             }
-            Request::Exists { path, is_watching } => {
+            opcode::EXISTS => {
+                let (path, is_watching) = (request.string()?, request.bool()?);
                 if path.contains('\0') {
                     return Err(Code::BadArguments);
                 }
-                let found = self.tree.stat(&path, ids);
+                let found = self.tree.readable(&path, ids);
                 // Also a node that is not there can be watched.
                 if is_watching && matches!(found, Ok(_) | Err(Code::NoNode)) {
-                    self.watches.watch_data(&path, id);
+                    self.watches.add(&path, id, Watch::Data);
                 }
-                found?.put(&mut body);
+                found?.put_stat(&mut body);
             }
-            Request::GetChildren2 { path, is_watching } => {
-                let (names, stat) = self.tree.children(&path, ids)?;
-                put_strings(&mut body, &names);
-                stat.put(&mut body);
-                if is_watching {
-                    self.watches.watch_children(&path, id);
-                }
+            opcode::GET_CHILDREN_2 => {
+                let read = Read::decode(operation, request)?;
+                self.read(id, ids, &read, &mut body)?;
+                self.tree.node(&read.path)?.put_stat(&mut body);
             }
-            Request::GetAcl(path) => {
-                let (list, stat) = self.tree.acl(&path, ids)?;
-                put_acl(&mut body, &list);
-                stat.put(&mut body);
+            opcode::GET_ACL => {
+                let (list, node) = self.tree.acl(&request.string()?, ids)?;
+                body.list(&list, |body, Acl { permissions, id: Id { scheme, id } }| {
+                    body.i32(*permissions).string(scheme).string(id);
+                });
+                node.put_stat(&mut body);
             }
-            Request::GetEphemerals(prefix) => {
-                put_strings(&mut body, &self.tree.ephemerals_of(session, &prefix));
+            opcode::GET_EPHEMERALS => {
+                put_strings(&mut body, &self.tree.ephemerals_of(session, &request.string()?));
             }
-            Request::GetAllChildrenNumber(path) => {
-                let count = self.tree.count_below(&path, ids)?;
+            opcode::GET_ALL_CHILDREN_NUMBER => {
+                let count = self.tree.count_below(&request.string()?, ids)?;
                 body.i32(i32::try_from(count).unwrap_or(i32::MAX));
             }
-            Request::Sync(path) => {
-                body.string(&path);
-            }
-            Request::Ping => {}
-            Request::WhoAmI => {
+            opcode::SYNC => _ = body.string(&request.string()?),
+            opcode::PING => {}
+            opcode::WHO_AM_I => {
                 body.list(ids, |body, id| {
                     body.string(&id.scheme).string(id.user());
                 });
             }
-            Request::Auth { scheme, secret } => self.authenticate(id, &scheme, &secret)?,
-            Request::SetWatches(watches) => self.set_watches(id, &watches),
-            Request::AddWatch { path, mode } => {
-                self.watches.watch(&path, id, mode);
+            opcode::AUTH => self.authenticate(id, request)?,
+            opcode::SET_WATCHES | opcode::SET_WATCHES_2 => self.set_watches(id, operation, request)?,
+            opcode::ADD_WATCH => {
+                let path = request.string()?;
+                let watch = match request.i32()? {
+                    0 => Watch::Persistent,
+                    1 => Watch::Recursive,
+                    _ => return Err(Code::Marshalling),
+                };
+                self.watches.add(&path, id, watch);
                 // The reply has an error code of its own.
                 body.i32(0);
             }
-            Request::CheckWatches { path, target } => {
-                if !self.watches.contains(&path, id, target) {
+            opcode::CHECK_WATCHES | opcode::REMOVE_WATCHES => {
+                let path = request.string()?;
+                let watch = match request.i32()? {
+                    1 => Some(Watch::Children),
+                    2 => Some(Watch::Data),
+                    3 => None,
+                    4 => Some(Watch::Persistent),
+                    5 => Some(Watch::Recursive),
+                    _ => return Err(Code::Marshalling),
+                };
+                let is_found = match operation {
+                    opcode::CHECK_WATCHES => self.watches.contains(&path, id, watch),
+                    _ => self.watches.remove(&path, id, watch),
+                };
+                if !is_found {
                     return Err(Code::NoWatcher);
                 }
             }
-            Request::RemoveWatches { path, target } => {
-                if !self.watches.remove(&path, id, target) {
-                    return Err(Code::NoWatcher);
-                }
-            }
+            // What can be decoded is proposed to the leader.
+            _ if opcode::is_update(operation) => return Err(Code::Marshalling),
+            _ => return Err(Code::Unimplemented),
         }
         Ok(body)
     }
 
-    fn read(&mut self, id: ConnectionId, read: &Read) -> Result<Found<'_>, Code> {
-        let ids = self.connections.get(&id).map(|connection| connection.ids.as_slice()).unwrap_or_default();
-        match read {
-            Read::Data { path, is_watching } => {
-                let (data, stat) = self.tree.data(path, ids)?;
-                if *is_watching {
-                    self.watches.watch_data(path, id);
-                }
-                Ok(Found::Data(data, stat))
-            }
-            Read::Children { path, is_watching } => {
-                let (names, _) = self.tree.children(path, ids)?;
-                if *is_watching {
-                    self.watches.watch_children(path, id);
-                }
-                Ok(Found::Children(names))
-            }
+    fn read(&mut self, id: ConnectionId, ids: &[Id], read: &Read, body: &mut Writer) -> Result<(), Code> {
+        let Read { operation, path, is_watching } = read;
+        let node = self.tree.readable(path, ids)?;
+        let watch = if *operation == opcode::GET_DATA {
+            node.put_stat(body.buffer(node.data.as_deref()));
+            Watch::Data
+        } else {
+            put_strings(body, &node.names());
+            Watch::Children
+        };
+        if *is_watching {
+            self.watches.add(path, id, watch);
         }
+        Ok(())
     }
 
-    fn authenticate(&mut self, id: ConnectionId, scheme: &str, secret: &[u8]) -> Result<(), Code> {
+    fn authenticate(&mut self, id: ConnectionId, request: &mut Reader<'_>) -> Result<(), Code> {
+        let _type = request.i32()?;
+        let (scheme, secret) = (request.string()?, request.buffer()?.unwrap_or_default());
         let connection = self.connections.get_mut(&id).ok_or(Code::AuthFailed)?;
-        let identity = Id::authenticated(scheme, secret, connection.peer.ip())?;
+        let identity = Id::authenticated(&scheme, secret, connection.peer.ip())?;
         if !connection.ids.contains(&identity) {
             Arc::make_mut(&mut connection.ids).push(identity);
         }
@@ -132,34 +146,41 @@ impl Database {
     }
 
     /// Sets the watches of a client that has reconnected, or sends the events that it has missed.
-    fn set_watches(&mut self, id: ConnectionId, watches: &SetWatches) {
-        let SetWatches { zxid, data, existence, children, persistent, recursive } = watches;
-        for path in data {
-            match self.tree.last_changes(path) {
-                None => self.send_missed(id, Event::Deleted, path),
-                Some((mzxid, _)) if mzxid > *zxid => self.send_missed(id, Event::DataChanged, path),
-                Some(_) => self.watches.watch_data(path, id),
+    fn set_watches(
+        &mut self,
+        id: ConnectionId,
+        operation: i32,
+        request: &mut Reader<'_>,
+    ) -> Result<(), Code> {
+        // The last change that the client knows of.
+        let zxid = request.i64()?;
+        let mut paths = || request.list(Reader::string);
+        let (data, existence, children) = (paths()?, paths()?, paths()?);
+        let (persistent, recursive) =
+            if operation == opcode::SET_WATCHES_2 { (paths()?, paths()?) } else { Default::default() };
+        for path in &data {
+            match self.tree.node(path) {
+                Err(_) => self.send_missed(id, Event::Deleted, path),
+                Ok(node) if node.mzxid > zxid => self.send_missed(id, Event::DataChanged, path),
+                Ok(_) => self.watches.add(path, id, Watch::Data),
             }
         }
-        for path in existence {
-            match self.tree.last_changes(path) {
-                Some(_) => self.send_missed(id, Event::Created, path),
-                None => self.watches.watch_data(path, id),
+        for path in &existence {
+            match self.tree.node(path) {
+                Ok(_) => self.send_missed(id, Event::Created, path),
+                Err(_) => self.watches.add(path, id, Watch::Data),
             }
         }
-        for path in children {
-            match self.tree.last_changes(path) {
-                None => self.send_missed(id, Event::Deleted, path),
-                Some((_, pzxid)) if pzxid > *zxid => self.send_missed(id, Event::ChildrenChanged, path),
-                Some(_) => self.watches.watch_children(path, id),
+        for path in &children {
+            match self.tree.node(path) {
+                Err(_) => self.send_missed(id, Event::Deleted, path),
+                Ok(node) if node.pzxid > zxid => self.send_missed(id, Event::ChildrenChanged, path),
+                Ok(_) => self.watches.add(path, id, Watch::Children),
             }
         }
-        for path in persistent {
-            self.watches.watch(path, id, Mode::Persistent);
-        }
-        for path in recursive {
-            self.watches.watch(path, id, Mode::Recursive);
-        }
+        persistent.iter().for_each(|path| self.watches.add(path, id, Watch::Persistent));
+        recursive.iter().for_each(|path| self.watches.add(path, id, Watch::Recursive));
+        Ok(())
     }
 
     fn send_missed(&mut self, id: ConnectionId, event: Event, path: &str) {
@@ -167,24 +188,22 @@ impl Database {
     }
 }
 
-/// What a read has found.
-enum Found<'a> {
-    Data(Option<&'a [u8]>, Stat),
-    Children(Vec<&'a str>),
+/// A read of one node.
+struct Read {
+    operation: i32,
+    path: String,
+    is_watching: bool,
 }
 
-impl Found<'_> {
-    fn opcode(&self) -> i32 {
-        match self {
-            Self::Data(..) => opcode::GET_DATA,
-            Self::Children(_) => opcode::GET_CHILDREN,
-        }
+impl Read {
+    fn decode(operation: i32, request: &mut Reader<'_>) -> Decoded<Self> {
+        Ok(Self { operation, path: request.string()?, is_watching: request.bool()? })
     }
 
-    fn put(&self, body: &mut Writer) {
-        match self {
-            Self::Data(data, stat) => stat.put(body.buffer(*data)),
-            Self::Children(names) => put_strings(body, names),
+    fn decode_of_several(operation: i32, request: &mut Reader<'_>) -> Decoded<Self> {
+        match operation {
+            opcode::GET_DATA | opcode::GET_CHILDREN => Self::decode(operation, request),
+            _ => Err(Malformed),
         }
     }
 }
@@ -192,11 +211,5 @@ impl Found<'_> {
 fn put_strings(body: &mut Writer, texts: &[&str]) {
     body.list(texts, |body, text| {
         body.string(text);
-    });
-}
-
-fn put_acl(body: &mut Writer, list: &[Acl]) {
-    body.list(list, |body, Acl { permissions, id: acl::Id { scheme, id } }| {
-        body.i32(*permissions).string(scheme).string(id);
     });
 }

@@ -8,7 +8,7 @@ mod database;
 mod digest;
 mod ensemble;
 mod execute;
-mod opcode;
+mod multi;
 mod request;
 mod running;
 mod serve;
@@ -20,7 +20,6 @@ mod update;
 mod version;
 mod watches;
 mod words;
-mod writes;
 
 pub use builder::MemoryServerBuilder;
 pub use ensemble::{MemoryEnsemble, MemoryEnsembleBuilder, NodeInfo, Observed, ObservedKind};

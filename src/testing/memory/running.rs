@@ -10,8 +10,9 @@ use tokio::runtime;
 use tokio::time;
 use tokio_util::sync::CancellationToken;
 
-use super::ensemble::{Core, Seat};
+use super::ensemble::Core;
 use super::serve;
+use crate::testing::ports::Port;
 
 /// The pause after a failed accept: the system is short of something, such as file descriptors.
 const RECOVERY: Duration = Duration::from_millis(10);
@@ -25,12 +26,11 @@ pub(super) struct Running {
 
 impl Running {
     /// Starts a thread that serves the clients of a port. They can connect as soon as this returns.
-    pub(super) fn start(core: Arc<Core>, listener: std::net::TcpListener) -> io::Result<Self> {
-        listener.set_nonblocking(true)?;
+    pub(super) fn start(core: Arc<Core>, port: &Port) -> io::Result<Self> {
         let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
         let listener = {
             let _entered = runtime.enter();
-            TcpListener::from_std(listener)?
+            port.listen()?
         };
         core.start(0);
         let stop = CancellationToken::new();
@@ -63,7 +63,8 @@ async fn accept(core: Arc<Core>, listener: TcpListener) {
             Ok((stream, peer)) => {
                 // Replies are small, and clients wait for them.
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(serve::serve(Seat { core: core.clone(), server: 0 }, stream, peer));
+                let core = core.clone();
+                tokio::spawn(async move { serve::serve(&core, 0, stream, peer).await });
             }
             Err(_) => time::sleep(RECOVERY).await,
         }

@@ -7,12 +7,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::sync::mpsc;
 
 use super::connections::{ConnectionId, Wire};
-use super::database::Fate;
-use super::ensemble::Seat;
+use super::ensemble::Core;
 use super::words;
 
 /// Serves a connection until either side closes it.
-pub(super) async fn serve(seat: Seat, stream: impl AsyncRead + AsyncWrite, peer: SocketAddr) {
+pub(super) async fn serve(core: &Core, server: usize, stream: impl AsyncRead + AsyncWrite, peer: SocketAddr) {
     let (source, mut sink) = tokio::io::split(stream);
     let mut source = BufReader::new(source);
     let mut first = [0; 4];
@@ -20,14 +19,16 @@ pub(super) async fn serve(seat: Seat, stream: impl AsyncRead + AsyncWrite, peer:
         return;
     }
     if let Some(word) = words::known(first) {
-        let answer = seat.answer(word).await;
+        let answer = core.served(server, |state| state.answer_word(server, word)).await;
         let _ = sink.write_all(answer.unwrap_or_default().as_bytes()).await;
         return;
     }
-    let Some(Wire { id, outgoing, cut }) = seat.accept(peer).await else { return };
+    let accepted = core.served(server, |state| state.accept(server, peer)).await;
+    let Some(Wire { id, outgoing, cut }) = accepted else { return };
+    let disconnect = || core.with(|state| state.disconnect(server, id));
     let reading = async {
-        let _ = read(&seat, id, source, first).await;
-        seat.disconnect(id);
+        let _ = read(core, server, id, source, first).await;
+        disconnect();
         // What is left to be sent is sent.
         std::future::pending::<()>().await;
     };
@@ -38,28 +39,27 @@ pub(super) async fn serve(seat: Seat, stream: impl AsyncRead + AsyncWrite, peer:
         () = write(outgoing, sink) => {}
         () = reading => {}
     }
-    seat.disconnect(id);
+    disconnect();
 }
 
-/// Serves messages until the connection is to be closed. `first` is the length of the first message.
+/// Serves messages until one is too long. `first` is the length of the first message.
 async fn read(
-    seat: &Seat,
+    core: &Core,
+    server: usize,
     id: ConnectionId,
     mut source: impl AsyncRead + Unpin,
     first: [u8; 4],
 ) -> io::Result<()> {
+    let longest = core.with(|state| state.settings.longest_request);
     let mut length = first;
     loop {
         let length_of_message = usize::try_from(i32::from_be_bytes(length)).ok();
-        let Some(length_of_message) = length_of_message.filter(|length| *length <= seat.longest_message())
-        else {
+        let Some(length_of_message) = length_of_message.filter(|length| *length <= longest) else {
             return Ok(());
         };
         let mut message = vec![0; length_of_message];
         source.read_exact(&mut message).await?;
-        if seat.receive(id, &message).await == Fate::Close {
-            return Ok(());
-        }
+        core.served(server, |state| state.receive(server, id, &message)).await;
         source.read_exact(&mut length).await?;
     }
 }

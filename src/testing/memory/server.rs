@@ -1,6 +1,5 @@
 //! A server in memory, as its users see it.
 
-use std::fmt;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
@@ -8,7 +7,7 @@ use std::sync::Arc;
 use tokio::io::{AsyncRead, AsyncWrite};
 
 use super::builder::MemoryServerBuilder;
-use super::ensemble::{Core, Operation};
+use super::ensemble::Core;
 use super::running::Running;
 use crate::testing::four_letter;
 use crate::testing::ports::Port;
@@ -68,6 +67,8 @@ pub struct MemoryServer {
     port: Port,
 }
 
+debug_by!(MemoryServer, |it| port: it.port(), is_running: it.is_running(), paused: it.is_paused());
+
 impl MemoryServer {
     /// Starts a server with the default settings. See [`MemoryServerBuilder`].
     ///
@@ -90,7 +91,7 @@ impl MemoryServer {
     }
 
     fn launch(&mut self) -> io::Result<()> {
-        self.running = Some(Running::start(self.core.clone(), self.port.listen()?)?);
+        self.running = Some(Running::start(self.core.clone(), &self.port)?);
         Ok(())
     }
 
@@ -196,32 +197,31 @@ impl MemoryServer {
 
     /// Closes all connections. Clients can connect again immediately, and resume their sessions.
     pub fn drop_connections(&self) {
-        self.core.with(|state| state.replicas[0].cut_connections());
+        self.core.with(|state| state.replicas[0].database.cut_all());
     }
 
     fn is_paused(&self) -> bool {
         self.core.with(|state| state.replicas[0].is_paused)
     }
 
+    fn error(&self, kind: io::ErrorKind, what: &str) -> io::Error {
+        io::Error::new(kind, format!("the server in memory on {} {what}", self.connect_string()))
+    }
+
     fn check_running(&self) -> io::Result<()> {
         if self.is_running() {
             return Ok(());
         }
-        let what =
-            format!("the server in memory on 127.0.0.1:{} is not running; `restart` starts it", self.port());
-        Err(io::Error::new(io::ErrorKind::NotConnected, what))
+        Err(self.error(io::ErrorKind::NotConnected, "is not running; `restart` starts it"))
     }
 
     /// Checks that a question would be answered. The errors are those of a real server's connection.
     fn check_answering(&self) -> io::Result<()> {
-        let address = self.connect_string();
         if !self.is_running() {
-            let what = format!("the server in memory on {address} is not running");
-            return Err(io::Error::new(io::ErrorKind::ConnectionRefused, what));
+            return Err(self.error(io::ErrorKind::ConnectionRefused, "is not running"));
         }
         if self.is_paused() {
-            let what = format!("the server in memory on {address} is paused");
-            return Err(io::Error::new(io::ErrorKind::TimedOut, what));
+            return Err(self.error(io::ErrorKind::TimedOut, "is paused"));
         }
         Ok(())
     }
@@ -237,8 +237,7 @@ impl MemoryServer {
     pub async fn kill_session(&self, session_id: i64) -> io::Result<()> {
         self.check_answering()?;
         let is_known = self.core.with(|state| {
-            let is_known = state.replicas[0].database.sessions.get_mut(session_id).is_some();
-            is_known && state.operate(Operation::EndSession(session_id))
+            state.replicas[0].database.sessions.contains(session_id) && state.end_session(session_id)
         });
         if is_known {
             return Ok(());
@@ -291,15 +290,5 @@ impl MemoryServer {
     /// Same as [`four_letter_word`](Self::four_letter_word).
     pub async fn watch_count(&self) -> io::Result<u64> {
         four_letter::watch_count(&self.four_letter_word("mntr").await?)
-    }
-}
-
-impl fmt::Debug for MemoryServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryServer")
-            .field("port", &self.port())
-            .field("is_running", &self.is_running())
-            .field("paused", &self.is_paused())
-            .finish_non_exhaustive()
     }
 }

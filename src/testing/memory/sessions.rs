@@ -62,6 +62,10 @@ impl Sessions {
             sessions.map(|(id, session)| (*id, Session { connection: None, ..*session })).collect();
     }
 
+    pub(super) fn contains(&self, id: i64) -> bool {
+        self.sessions.contains_key(&id)
+    }
+
     pub(super) fn get_mut(&mut self, id: i64) -> Option<&mut Session> {
         self.sessions.get_mut(&id)
     }
@@ -77,8 +81,7 @@ impl Sessions {
 
     /// Gives each session its whole time again, as a restarted server does.
     pub(super) fn renew(&mut self, now: Duration) {
-        let ids: Vec<_> = self.sessions.keys().copied().collect();
-        for id in ids {
+        for id in self.ids().collect::<Vec<_>>() {
             self.touch(id, now);
         }
     }

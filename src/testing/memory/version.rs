@@ -1,6 +1,6 @@
 //! The versions of ZooKeeper that servers in memory can be.
 
-use super::opcode::*;
+use crate::testing::opcode::*;
 
 /// A version of ZooKeeper, where the behaviour of versions differs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

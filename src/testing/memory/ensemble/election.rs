@@ -1,11 +1,9 @@
 //! How servers find a leader.
 
-use std::time::Duration;
-
-use super::log::{Action, Proposal};
+use super::log::{Action, Entry, Proposal};
 use super::network::Message;
 use super::replica::{Follower, Leading, Role};
-use super::state::{State, Task};
+use super::state::{State, Task, draw};
 
 impl State {
     /// Leaves the leader or the followers, and begins to look for a leader. Clients are sent away.
@@ -13,7 +11,7 @@ impl State {
         self.terms += 1;
         let term = self.terms;
         let replica = &mut self.replicas[server];
-        replica.cut_connections();
+        replica.database.cut_all();
         replica.touched.clear();
         replica.database.mode = "looking";
         match std::mem::replace(&mut replica.role, Role::Looking { term, is_ready: false }) {
@@ -29,9 +27,7 @@ impl State {
     }
 
     fn look_again(&mut self, server: usize, term: u64) {
-        let time = &self.behaviour.election_time;
-        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let time = Duration::from_nanos(self.random.u64(nanos(time.start)..nanos(time.end)));
+        let time = draw(&mut self.random, &self.behaviour.election_time);
         self.agenda.add(self.now + time, Task::Elect { server, term });
     }
 
@@ -104,17 +100,13 @@ impl State {
         replica.database.mode = "leader";
         // Each session has its whole time again.
         replica.database.sessions.renew(now);
-        self.propose_as_first(leader, epoch << 32);
+        let proposal = Proposal::of_leader(Action::Lead, 0);
+        let entry = Entry { zxid: epoch << 32, time: self.date(leader), proposal };
+        self.replicas[leader].log.push(entry.into());
         for server in supporters.iter().filter(|server| **server != leader) {
             self.join(*server, leader);
         }
         self.commit(leader);
-    }
-
-    fn propose_as_first(&mut self, leader: usize, zxid: i64) {
-        let time = self.date(leader);
-        let proposal = Proposal::of_leader(Action::Lead, 0);
-        self.replicas[leader].log.push(super::log::Entry { zxid, time, proposal }.into());
     }
 
     /// Makes a server a follower that has logged all that its leader has.

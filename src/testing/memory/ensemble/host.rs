@@ -1,7 +1,6 @@
 //! What the handle, the task that moves messages, and the tasks of connections share.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::future::Future;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
@@ -15,8 +14,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::state::State;
 use super::truth::Observed;
-use crate::testing::memory::connections::{ConnectionId, Wire};
-use crate::testing::memory::database::Fate;
 use crate::testing::memory::serve;
 
 /// The address of a client at the other end of a stream that has none.
@@ -40,12 +37,6 @@ pub(in super::super) struct Core {
     resumed: Notify,
     /// Tells the task that moves messages that there is an earlier one.
     earlier: Notify,
-}
-
-impl fmt::Debug for Core {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Core").field("state", &*self.state.lock()).finish_non_exhaustive()
-    }
 }
 
 impl Core {
@@ -126,12 +117,28 @@ impl Core {
     where
         S: AsyncRead + AsyncWrite,
     {
-        let seat = Seat { core: self.clone(), server };
+        let core = self.clone();
         let is_open = self.with(|state| state.is_open(server));
         async move {
             if is_open {
-                serve::serve(seat, stream, PEER_OF_STREAM).await;
+                serve::serve(&core, server, stream, PEER_OF_STREAM).await;
             }
+        }
+    }
+
+    /// Works on the state as soon as a server is not paused.
+    pub(in super::super) async fn served<R>(&self, server: usize, work: impl FnOnce(&mut State) -> R) -> R {
+        let mut work = Some(work);
+        loop {
+            let resumed = self.resumed.notified();
+            let done = self.with(|state| {
+                let work = if state.replicas[server].is_paused { None } else { work.take() };
+                work.map(|work| work(state))
+            });
+            if let Some(done) = done {
+                return done;
+            }
+            resumed.await;
         }
     }
 
@@ -151,59 +158,5 @@ impl Core {
             }
         }
         self.with(|state| (0..state.replicas.len()).for_each(|server| state.stop(server)));
-    }
-}
-
-/// One server of an ensemble.
-#[derive(Debug)]
-pub(in super::super) struct Seat {
-    pub(in super::super) core: Arc<Core>,
-    pub(in super::super) server: usize,
-}
-
-impl Seat {
-    /// Works on the state as soon as the server is not paused.
-    async fn served<R>(&self, work: impl FnOnce(&mut State, usize) -> R) -> R {
-        let mut work = Some(work);
-        loop {
-            let resumed = self.core.resumed.notified();
-            let done = self.core.with(|state| {
-                let work = if state.replicas[self.server].is_paused { None } else { work.take() };
-                work.map(|work| work(state, self.server))
-            });
-            if let Some(done) = done {
-                return done;
-            }
-            resumed.await;
-        }
-    }
-
-    /// Returns the length of the longest message.
-    pub(in super::super) fn longest_message(&self) -> usize {
-        self.core.with(|state| state.settings.longest_request)
-    }
-
-    /// Opens a connection. `None` if the server takes none.
-    pub(in super::super) async fn accept(&self, peer: SocketAddr) -> Option<Wire> {
-        self.served(|state, server| state.accept(server, peer)).await
-    }
-
-    /// Does what a message says.
-    pub(in super::super) async fn receive(&self, id: ConnectionId, message: &[u8]) -> Fate {
-        self.served(|state, server| state.receive(server, id, message)).await
-    }
-
-    /// Forgets a connection.
-    pub(in super::super) fn disconnect(&self, id: ConnectionId) {
-        self.core.with(|state| state.disconnect(self.server, id));
-    }
-
-    /// Answers a four-letter word.
-    pub(in super::super) async fn answer(&self, word: &str) -> Option<String> {
-        self.served(|state, server| {
-            let replica = &mut state.replicas[server];
-            replica.is_running.then(|| replica.database.answer(word)).flatten()
-        })
-        .await
     }
 }

@@ -151,6 +151,18 @@ impl State {
         }
     }
 
+    /// Has the leader propose what an operator does. Returns whether there is a leader.
+    pub(super) fn operate(&mut self, action: Action, session: i64) -> bool {
+        let Some(leader) = self.leader() else { return false };
+        self.propose(leader, Proposal::of_operator(action, session));
+        true
+    }
+
+    /// Ends a session, as an operator. Returns whether there is a leader.
+    pub(in super::super) fn end_session(&mut self, session: i64) -> bool {
+        self.operate(Action::CloseSession, session)
+    }
+
     /// Has nodes removed that are overdue.
     pub(super) fn reap(&mut self) {
         let Some(leader) = self.leader() else { return };

@@ -4,10 +4,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::operate::Operation;
 use crate::testing::memory::acl::Id;
 use crate::testing::memory::connections::ConnectionId;
-use crate::testing::memory::request::Update;
+use crate::testing::memory::request::Write;
 
 /// How many entries are kept for servers that have missed them. Others get a copy of the tree.
 pub(super) const KEPT: usize = 500;
@@ -27,9 +26,11 @@ pub(super) enum Action {
     Lead,
     OpenSession(Duration),
     CloseSession,
-    Update(Update),
+    Write(Write),
+    Multi(Vec<Write>),
+    /// Deletes a node, and what is below.
+    DeleteAll(String),
     RemoveOverdue(String),
-    Operate(Operation),
 }
 
 /// What the leader is to have done.
@@ -46,6 +47,11 @@ impl Proposal {
     /// Something that no client waits for.
     pub(super) fn of_leader(action: Action, session: i64) -> Self {
         Self { action, session, ids: Arc::default(), origin: None }
+    }
+
+    /// Something that an operator does, as if it were a client that may do everything.
+    pub(super) fn of_operator(action: Action, session: i64) -> Self {
+        Self { ids: Arc::new(vec![Id::of_operator()]), ..Self::of_leader(action, session) }
     }
 }
 

@@ -8,13 +8,11 @@ mod host;
 mod leader;
 mod log;
 mod network;
-mod operate;
 mod pipeline;
 mod replica;
 mod state;
 mod truth;
 
-use std::fmt;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +20,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::DropGuard;
 
-use super::tree::Tree;
+use self::log::Action;
+use super::acl::{self, Acl};
+use super::request::{Create, Write};
+use super::tree::{Kind, Tree};
 
-pub(super) use self::host::{Clock, Core, Seat};
-pub(super) use self::operate::Operation;
+pub(super) use self::host::{Clock, Core};
 
 pub use self::builder::MemoryEnsembleBuilder;
 pub use self::truth::{NodeInfo, Observed, ObservedKind};
@@ -83,6 +83,8 @@ pub struct MemoryEnsemble {
     core: Arc<Core>,
     _end: Arc<DropGuard>,
 }
+
+debug_by!(MemoryEnsemble, |it| servers: it.servers(), leader: it.leader());
 
 impl MemoryEnsemble {
     /// Returns a builder for an ensemble.
@@ -166,7 +168,7 @@ impl MemoryEnsemble {
 
     /// Closes all client connections of a server. Clients can connect again immediately.
     pub fn cut_connections(&self, server: usize) {
-        self.core.with(|state| state.replicas[server].cut_connections());
+        self.core.with(|state| state.replicas[server].database.cut_all());
     }
 
     /// Moves the wall clock of a server forward. It stamps the nodes that are created or changed while the server
@@ -177,19 +179,23 @@ impl MemoryEnsemble {
 
     /// Returns a node of the newest committed state.
     pub fn node(&self, path: &str) -> Option<NodeInfo> {
-        self.with_truth(|tree| truth::info(tree, path))
+        self.with_truth(|tree| tree.node(path).ok().map(NodeInfo::of))
     }
 
     /// Returns the names of a node's children in the newest committed state, sorted. `None` if there is no such node.
     pub fn children(&self, path: &str) -> Option<Vec<String>> {
-        self.with_truth(|tree| Some(tree.names(path)?.into_iter().map(String::from).collect()))
+        self.with_truth(|tree| {
+            let mut names: Vec<_> = tree.node(path).ok()?.names().into_iter().map(String::from).collect();
+            names.sort_unstable();
+            Some(names)
+        })
     }
 
     /// Returns all nodes below a path in the newest committed state, sorted by their paths.
     pub fn nodes_below(&self, path: &str) -> Vec<(String, NodeInfo)> {
         self.with_truth(|tree| {
             let paths = tree.paths_below(path).into_iter();
-            paths.filter_map(|path| Some((path.to_owned(), truth::info(tree, path)?))).collect()
+            paths.filter_map(|path| Some((path.to_owned(), NodeInfo::of(tree.node(path).ok()?)))).collect()
         })
     }
 
@@ -232,30 +238,34 @@ impl MemoryEnsemble {
     /// Returns false if there is no leader. Otherwise the leader has proposed the change, which a single server has
     /// committed when this returns.
     pub fn create(&self, path: &str, data: &[u8], is_container: bool) -> bool {
-        self.core.with(|state| state.operate(Operation::create(path, data, is_container)))
+        let kind = if is_container { Kind::Container } else { Kind::Persistent };
+        self.operate(Action::Write(Write::Create(Create {
+            path: path.into(),
+            data: Some(data.to_vec()),
+            acl: vec![Acl::of_everyone(acl::ALL)],
+            kind,
+            is_sequential: false,
+            returns_stat: false,
+        })))
     }
 
     /// Sets the data of a node. Returns the same as [`create`](Self::create).
     pub fn set_data(&self, path: &str, data: &[u8]) -> bool {
-        self.core.with(|state| state.operate(Operation::set_data(path, data)))
+        let (path, data) = (path.into(), Some(data.to_vec()));
+        self.operate(Action::Write(Write::SetData { path, data, version: -1 }))
     }
 
     /// Deletes a node with everything below it, in one transaction. Returns the same as [`create`](Self::create).
     pub fn delete(&self, path: &str) -> bool {
-        self.core.with(|state| state.operate(Operation::DeleteAll(path.into())))
+        self.operate(Action::DeleteAll(path.into()))
+    }
+
+    fn operate(&self, action: Action) -> bool {
+        self.core.with(|state| state.operate(action, 0))
     }
 
     /// Ends a session with its ephemeral nodes, as if it had expired. Returns the same as [`create`](Self::create).
     pub fn end_session(&self, session: i64) -> bool {
-        self.core.with(|state| state.operate(Operation::EndSession(session)))
-    }
-}
-
-impl fmt::Debug for MemoryEnsemble {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("MemoryEnsemble")
-            .field("servers", &self.servers())
-            .field("leader", &self.leader())
-            .finish_non_exhaustive()
+        self.core.with(|state| state.end_session(session))
     }
 }

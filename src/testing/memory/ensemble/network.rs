@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::log::{Entry, Origin, Proposal};
 use super::replica::Role;
-use super::state::{State, Task};
+use super::state::{State, Task, draw};
 
 /// What servers say to each other.
 #[derive(Debug)]
@@ -109,9 +109,7 @@ impl State {
 
     pub(super) fn send(&mut self, from: usize, to: usize, link: u64, message: Message) {
         let lane = usize::from(message.is_behind_commits());
-        let latency = &self.behaviour.latency;
-        let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let latency = Duration::from_nanos(self.random.u64(nanos(latency.start)..nanos(latency.end)));
+        let latency = draw(&mut self.random, &self.behaviour.latency);
         let lag = if lane == 1 { self.replicas[to].lag } else { Duration::ZERO };
         let channel = self.network.channels.entry((from, to)).or_default();
         // Commits do not overtake the entries.

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use super::log::{Action, Entry, KEPT, Log, Origin, Proposal};
-use super::pipeline::Queued;
 use super::state::State;
 use crate::testing::jute::Writer;
+use crate::testing::memory::acl;
 use crate::testing::memory::code::Code;
-use crate::testing::memory::connections::ConnectionId;
 use crate::testing::memory::database::Database;
 use crate::testing::memory::tree::{Requester, Stamp};
 
@@ -64,8 +63,6 @@ pub(in super::super) struct Replica {
     pub(super) lag: Duration,
     /// By how much its wall clock is ahead.
     pub(super) ahead: Duration,
-    /// The requests of its connections that are not answered.
-    pub(super) pipelines: BTreeMap<ConnectionId, VecDeque<Queued>>,
     /// The sessions that it has heard of since it last told the leader.
     pub(super) touched: BTreeSet<i64>,
 }
@@ -82,18 +79,12 @@ impl Replica {
             is_overdue: false,
             lag: Duration::ZERO,
             ahead: Duration::ZERO,
-            pipelines: BTreeMap::new(),
             touched: BTreeSet::new(),
         }
     }
 
     pub(super) fn is_active(&self) -> bool {
         self.is_running && !self.is_paused
-    }
-
-    pub(in super::super) fn cut_connections(&mut self) {
-        self.database.cut_all();
-        self.pipelines.clear();
     }
 }
 
@@ -117,31 +108,21 @@ impl State {
         let database = &mut self.replicas[server].database;
         database.zxid = zxid;
         let stamp = Stamp { zxid, time: *time };
+        let requester = Requester { session, ids };
         let mut ended = None;
-        let outcome = match action {
-            Action::Lead => Ok(Writer::new()),
-            Action::OpenSession(timeout) => {
-                database.sessions.add(session, *timeout, now);
-                Ok(Writer::new())
-            }
-            Action::CloseSession => {
-                ended = database.remove_session(session, zxid);
-                Ok(Writer::new())
-            }
-            Action::Update(_) if database.sessions.get_mut(session).is_none() => Err(Code::SessionExpired),
-            Action::Update(update) => database.update(stamp, Requester { session, ids }, update.clone()),
-            Action::RemoveOverdue(path) => {
-                if database.tree.is_overdue(path, *time) {
-                    database.remove_overdue(path, zxid);
-                }
-                Ok(Writer::new())
-            }
-            Action::Operate(operation) => {
-                operation.clone().apply(database, stamp);
-                Ok(Writer::new())
-            }
-        };
-        self.note(server, matches!(action, Action::Operate(_)));
+        let is_expired = session != 0 && !database.sessions.contains(session);
+        let mut outcome = Ok(Writer::new());
+        match action {
+            Action::Write(_) | Action::Multi(_) if is_expired => outcome = Err(Code::SessionExpired),
+            Action::Write(write) => outcome = database.write(stamp, requester, write.clone()),
+            Action::Multi(writes) => outcome = Ok(database.write_all(stamp, requester, writes.clone())),
+            Action::Lead => {}
+            Action::OpenSession(timeout) => database.sessions.add(session, *timeout, now),
+            Action::CloseSession => ended = database.remove_session(session, zxid),
+            Action::DeleteAll(path) => database.delete_all(stamp, requester, path),
+            Action::RemoveOverdue(path) => database.reap(path, stamp),
+        }
+        self.note(server, acl::is_operator(ids));
         if let Some(origin) = origin
             && origin.server == server
         {

@@ -45,7 +45,7 @@ pub(super) enum Task {
 
 #[derive(Debug)]
 pub(in super::super) struct State {
-    pub(super) settings: MemorySettings,
+    pub(in super::super) settings: MemorySettings,
     pub(super) behaviour: Behaviour,
     pub(in super::super) replicas: Vec<Replica>,
     /// What a server knew that had lost its disk, if no other knew it.
@@ -208,7 +208,7 @@ impl State {
         }
         replica.is_running = false;
         if self.is_standalone() {
-            self.replicas[server].cut_connections();
+            self.replicas[server].database.cut_all();
         } else {
             self.look(server);
         }
@@ -242,4 +242,10 @@ impl State {
             self.remains = Some(lost);
         }
     }
+}
+
+/// Draws a time from a range.
+pub(super) fn draw(random: &mut Rng, range: &Range<Duration>) -> Duration {
+    let nanos = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+    Duration::from_nanos(random.u64(nanos(range.start)..nanos(range.end)))
 }

@@ -1,7 +1,7 @@
 //! What is true of an ensemble: the newest committed state, and what has led to it.
 
 use super::state::State;
-use crate::testing::memory::tree::{Change, Event, Stat, Tree};
+use crate::testing::memory::tree::{Change, Event, Node};
 
 /// A node, as the newest committed state has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,12 +49,17 @@ pub enum ObservedKind {
     DataChanged,
 }
 
-pub(super) fn info(tree: &Tree, path: &str) -> Option<NodeInfo> {
-    let (data, stat) = tree.look(path)?;
-    let Stat { czxid, mzxid, version, ephemeral_owner, num_children, .. } = stat;
-    let num_children = num_children.unsigned_abs() as usize;
-    let data = data.unwrap_or_default().to_vec();
-    Some(NodeInfo { czxid, mzxid, version, ephemeral_owner, data, num_children })
+impl NodeInfo {
+    pub(super) fn of(node: &Node) -> Self {
+        Self {
+            czxid: node.czxid,
+            mzxid: node.mzxid,
+            version: node.version,
+            ephemeral_owner: node.owner,
+            data: node.data.clone().unwrap_or_default(),
+            num_children: node.names().len(),
+        }
+    }
 }
 
 impl State {
@@ -69,15 +74,15 @@ impl State {
         if !self.is_observed {
             return;
         }
-        let tree = &database.tree;
-        for Change { event, path, zxid, .. } in changes {
+        let (tree, zxid) = (&database.tree, database.zxid);
+        for Change { event, path, .. } in changes {
             let kind = match event {
                 Event::Created => ObservedKind::Created,
                 Event::Deleted => ObservedKind::Deleted,
                 Event::DataChanged => ObservedKind::DataChanged,
                 Event::ChildrenChanged => continue,
             };
-            let data = tree.look(&path).map(|(data, _)| data.unwrap_or_default().to_vec());
+            let data = tree.node(&path).ok().map(|node| node.data.clone().unwrap_or_default());
             self.observed.push_back(Observed { zxid, path, kind, data, is_by_operator });
         }
     }

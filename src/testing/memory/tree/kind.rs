@@ -16,6 +16,11 @@ pub(in super::super) enum Kind {
 }
 
 impl Kind {
+    /// Whether all versions of ZooKeeper have it.
+    pub(in super::super) fn is_plain(self) -> bool {
+        matches!(self, Self::Persistent | Self::Ephemeral)
+    }
+
     pub(super) fn is_valid(self) -> bool {
         match self {
             Self::Persistent | Self::Ephemeral | Self::Container => true,

@@ -3,7 +3,6 @@
 mod children;
 mod kind;
 mod path;
-mod stat;
 mod transaction;
 
 use std::collections::{BTreeSet, HashMap};
@@ -13,10 +12,9 @@ use self::children::Children;
 use self::path::{CONFIG, QUOTA, ROOT, ZOOKEEPER};
 use super::acl::{self, Acl, Id};
 use super::code::Code;
+use crate::testing::jute::Writer;
 
 pub(super) use self::kind::Kind;
-pub(super) use self::stat::Stat;
-pub(super) use self::transaction::{Create, Transaction};
 
 /// The number of a transaction, and the time at which it is made, in milliseconds since 1970.
 #[derive(Clone, Copy, Debug)]
@@ -47,27 +45,26 @@ pub(super) enum Event {
 pub(super) struct Change {
     pub(super) event: Event,
     pub(super) path: String,
-    pub(super) zxid: i64,
     /// Only those who may read the node learn of the change.
     pub(super) acl: Arc<[Acl]>,
 }
 
 #[derive(Clone, Debug)]
-struct Node {
-    data: Option<Vec<u8>>,
+pub(super) struct Node {
+    pub(super) data: Option<Vec<u8>>,
     acl: Arc<[Acl]>,
-    czxid: i64,
-    mzxid: i64,
-    pzxid: i64,
+    pub(super) czxid: i64,
+    pub(super) mzxid: i64,
+    pub(super) pzxid: i64,
     ctime: i64,
     mtime: i64,
-    version: i32,
+    pub(super) version: i32,
     aversion: i32,
     /// How many children were created here. It numbers the sequential ones.
     creates: i32,
     kind: Kind,
     /// The session that it ends with, or 0.
-    owner: i64,
+    pub(super) owner: i64,
     children: Children,
 }
 
@@ -78,20 +75,19 @@ pub(super) struct Tree {
     ephemerals: HashMap<i64, BTreeSet<String>>,
     /// Containers, and nodes with a time to live.
     mortals: BTreeSet<String>,
+    has_ttl_nodes: bool,
 }
 
 impl Tree {
-    pub(super) fn new() -> Self {
-        let everyone =
-            |permissions| -> Arc<[Acl]> { [Acl { permissions, id: Id::new("world", "anyone") }].into() };
-        let open = everyone(acl::ALL);
+    pub(super) fn new(has_ttl_nodes: bool) -> Self {
+        let open: Arc<[Acl]> = [Acl::of_everyone(acl::ALL)].into();
         let node = |children: &[&str]| {
             let mut node =
                 Node::new(Some(Vec::new()), open.clone(), Stamp { zxid: 0, time: 0 }, Kind::Persistent, 0);
             children.iter().for_each(|child| node.children.add(child));
             node
         };
-        let config = Node { acl: everyone(acl::READ), aversion: -1, ..node(&[]) };
+        let config = Node { acl: [Acl::of_everyone(acl::READ)].into(), aversion: -1, ..node(&[]) };
         let nodes = [
             (ROOT, node(&["zookeeper"])),
             (ZOOKEEPER, node(&["quota", "config"])),
@@ -99,15 +95,16 @@ impl Tree {
             (CONFIG, config),
         ];
         let nodes = nodes.map(|(path, node)| (path.to_owned(), node)).into();
-        Self { nodes, ephemerals: HashMap::new(), mortals: BTreeSet::new() }
+        Self { nodes, ephemerals: HashMap::new(), mortals: BTreeSet::new(), has_ttl_nodes }
     }
 
-    fn node(&self, path: &str) -> Result<&Node, Code> {
+    /// Returns a node, regardless of who may read it.
+    pub(super) fn node(&self, path: &str) -> Result<&Node, Code> {
         // As a parent, the root has no name.
         self.nodes.get(if path.is_empty() { ROOT } else { path }).ok_or(Code::NoNode)
     }
 
-    fn readable(&self, path: &str, client: &[Id]) -> Result<&Node, Code> {
+    pub(super) fn readable(&self, path: &str, client: &[Id]) -> Result<&Node, Code> {
         let node = self.node(path)?;
         acl::check(&node.acl, acl::READ, client)?;
         Ok(node)
@@ -123,27 +120,13 @@ impl Tree {
         self.ephemerals.values().map(BTreeSet::len).sum()
     }
 
-    pub(super) fn data(&self, path: &str, client: &[Id]) -> Result<(Option<&[u8]>, Stat), Code> {
-        let node = self.readable(path, client)?;
-        Ok((node.data.as_deref(), node.stat()))
-    }
-
-    pub(super) fn stat(&self, path: &str, client: &[Id]) -> Result<Stat, Code> {
-        self.readable(path, client).map(Node::stat)
-    }
-
-    /// Returns the names of the children, in no order that a client could rely on.
-    pub(super) fn children(&self, path: &str, client: &[Id]) -> Result<(Vec<&str>, Stat), Code> {
-        let node = self.readable(path, client)?;
-        Ok((node.children.names().collect(), node.stat()))
-    }
-
-    pub(super) fn acl(&self, path: &str, client: &[Id]) -> Result<(Vec<Acl>, Stat), Code> {
+    /// Returns a node whose list a client may see, and the list as it sees it.
+    pub(super) fn acl(&self, path: &str, client: &[Id]) -> Result<(Vec<Acl>, &Node), Code> {
         let node = self.node(path)?;
         acl::check(&node.acl, acl::READ | acl::ADMIN, client)?;
         let may_change = acl::check(&node.acl, acl::ADMIN, client).is_ok();
         let list = if may_change { node.acl.to_vec() } else { acl::masked(&node.acl) };
-        Ok((list, node.stat()))
+        Ok((list, node))
     }
 
     pub(super) fn count_below(&self, path: &str, client: &[Id]) -> Result<usize, Code> {
@@ -162,18 +145,6 @@ impl Tree {
         paths.filter(|path| path.starts_with(prefix)).collect()
     }
 
-    /// Returns what a node has, regardless of who may read it.
-    pub(super) fn look(&self, path: &str) -> Option<(Option<&[u8]>, Stat)> {
-        self.nodes.get(path).map(|node| (node.data.as_deref(), node.stat()))
-    }
-
-    /// Returns the names of the children, sorted, regardless of who may read them.
-    pub(super) fn names(&self, path: &str) -> Option<Vec<&str>> {
-        let mut names: Vec<_> = self.nodes.get(path)?.children.names().collect();
-        names.sort_unstable();
-        Some(names)
-    }
-
     /// Returns the paths below a path, sorted.
     pub(super) fn paths_below(&self, path: &str) -> Vec<&str> {
         let prefix = if path == ROOT { "" } else { path };
@@ -183,11 +154,6 @@ impl Tree {
         let mut paths: Vec<_> = self.nodes.keys().map(String::as_str).filter(is_below).collect();
         paths.sort_unstable();
         paths
-    }
-
-    /// Returns the zxids of the last change of a node's data and of its children, if there is that node.
-    pub(super) fn last_changes(&self, path: &str) -> Option<(i64, i64)> {
-        self.node(path).ok().map(|node| (node.mzxid, node.pzxid))
     }
 
     /// Removes the nodes that end with a session.
@@ -204,7 +170,7 @@ impl Tree {
         self.mortals.iter().filter(|path| self.is_overdue(path, time)).cloned().collect()
     }
 
-    pub(super) fn is_overdue(&self, path: &str, time: i64) -> bool {
+    fn is_overdue(&self, path: &str, time: i64) -> bool {
         self.nodes.get(path).is_some_and(|node| {
             let is_over = match node.kind {
                 Kind::Container => node.creates > 0,
@@ -215,10 +181,12 @@ impl Tree {
         })
     }
 
-    /// Removes a node that is [overdue](Self::overdue).
-    pub(super) fn reap(&mut self, path: &str, zxid: i64) -> Vec<Change> {
+    /// Removes a node if it is [overdue](Self::overdue).
+    pub(super) fn reap(&mut self, path: &str, Stamp { zxid, time }: Stamp) -> Vec<Change> {
         let mut changes = Vec::new();
-        self.remove(path, zxid, &mut changes);
+        if self.is_overdue(path, time) {
+            self.remove(path, zxid, &mut changes);
+        }
         changes
     }
 
@@ -265,13 +233,13 @@ impl Tree {
     /// Removes a node without children.
     fn remove(&mut self, path: &str, zxid: i64, changes: &mut Vec<Change>) -> Option<Node> {
         let node = self.take(path)?;
-        changes.push(Change { event: Event::Deleted, path: path.into(), zxid, acl: node.acl.clone() });
+        changes.push(Change { event: Event::Deleted, path: path.into(), acl: node.acl.clone() });
         if let Some((parent_path, _)) = path::split(path)
             && let Some(parent) = self.nodes.get_mut(parent_path)
         {
             parent.pzxid = zxid;
             let acl = parent.acl.clone();
-            changes.push(Change { event: Event::ChildrenChanged, path: parent_path.into(), zxid, acl });
+            changes.push(Change { event: Event::ChildrenChanged, path: parent_path.into(), acl });
         }
         Some(node)
     }
@@ -297,21 +265,19 @@ impl Node {
         }
     }
 
-    fn stat(&self) -> Stat {
-        let num_children = i32::try_from(self.children.len()).unwrap_or(i32::MAX);
-        Stat {
-            czxid: self.czxid,
-            mzxid: self.mzxid,
-            pzxid: self.pzxid,
-            ctime: self.ctime,
-            mtime: self.mtime,
-            version: self.version,
-            // Clients are shown the creates and the deletes.
-            cversion: self.creates.wrapping_mul(2).wrapping_sub(num_children),
-            aversion: self.aversion,
-            ephemeral_owner: self.owner,
-            data_length: i32::try_from(self.data.as_ref().map_or(0, Vec::len)).unwrap_or(i32::MAX),
-            num_children,
-        }
+    /// Returns the names of the children, in no order that a client could rely on.
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.children.names().collect()
+    }
+
+    /// Writes what clients call its `Stat`.
+    pub(super) fn put_stat(&self, body: &mut Writer) {
+        let length = |length: usize| i32::try_from(length).unwrap_or(i32::MAX);
+        let children = length(self.children.len());
+        // Clients are shown the creates and the deletes.
+        let cversion = self.creates.wrapping_mul(2).wrapping_sub(children);
+        body.i64(self.czxid).i64(self.mzxid).i64(self.ctime).i64(self.mtime);
+        body.i32(self.version).i32(cversion).i32(self.aversion).i64(self.owner);
+        body.i32(length(self.data.as_ref().map_or(0, Vec::len))).i32(children).i64(self.pzxid);
     }
 }

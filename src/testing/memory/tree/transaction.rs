@@ -4,20 +4,12 @@ use std::sync::Arc;
 
 use super::super::acl::{self, Acl};
 use super::super::code::Code;
+use super::super::request::{Create, Write};
 use super::path;
-use super::{Change, Event, Kind, Node, Requester, Stamp, Stat, Tree};
+use super::{Change, Event, Kind, Node, Requester, Stamp, Tree};
+use crate::testing::jute::Writer;
 
-/// The node that is to be created.
-#[derive(Clone, Debug)]
-pub(in super::super) struct Create {
-    pub(in super::super) path: String,
-    pub(in super::super) data: Option<Vec<u8>>,
-    pub(in super::super) acl: Vec<Acl>,
-    pub(in super::super) kind: Kind,
-    pub(in super::super) is_sequential: bool,
-}
-
-/// One or more changes with the same stamp. Each method makes one, or fails and changes nothing.
+/// One or more writes with the same stamp. Each is done, or fails and changes nothing.
 ///
 /// The order in which conditions are looked at is that of ZooKeeper, since it decides which error is returned.
 #[must_use = "changes are undone unless they are committed"]
@@ -54,10 +46,26 @@ impl Transaction<'_> {
         std::mem::take(&mut self.changes)
     }
 
-    /// Returns the path and the `Stat` of the new node.
-    pub(in super::super) fn create(&mut self, create: Create) -> Result<(String, Stat), Code> {
-        let Create { mut path, data, acl, kind, is_sequential } = create;
+    /// Does a write, and puts what it returns into the body of the reply.
+    pub(in super::super) fn write(&mut self, write: Write, body: &mut Writer) -> Result<(), Code> {
+        match write {
+            Write::Create(create) => self.create(create, body),
+            Write::Delete { path, version } => self.delete(&path, version),
+            Write::SetData { path, data, version } => self.set_data(path, data, version, body),
+            Write::Check { path, version } => {
+                check_version(self.writable(&path, acl::READ)?.version, version)
+            }
+            Write::SetAcl { path, acl, version } => self.set_acl(&path, &acl, version, body),
+            Write::Refused(code) => Err(code),
+        }
+    }
+
+    fn create(&mut self, create: Create, body: &mut Writer) -> Result<(), Code> {
+        let Create { mut path, data, acl, kind, is_sequential, returns_stat } = create;
         let Requester { session, ids } = self.requester;
+        if matches!(kind, Kind::Ttl(_)) && !self.tree.has_ttl_nodes {
+            return Err(Code::Unimplemented);
+        }
         if !kind.is_valid() {
             return Err(Code::BadArguments);
         }
@@ -83,7 +91,10 @@ impl Transaction<'_> {
 
         let owner = if kind == Kind::Ephemeral { session } else { 0 };
         let node = Node::new(data, acl.clone(), self.stamp, kind, owner);
-        let stat = node.stat();
+        body.string(&path);
+        if returns_stat {
+            node.put_stat(body);
+        }
         let zxid = self.stamp.zxid;
         let parent = self.tree.nodes.get_mut(&parent_path).ok_or(Code::NoNode)?;
         let (creates, pzxid) = (parent.creates, parent.pzxid);
@@ -95,9 +106,9 @@ impl Transaction<'_> {
         let parent_acl = parent.acl.clone();
         self.tree.insert(path.clone(), node);
         self.undo.push(Undo::Create { path: path.clone(), creates, pzxid });
-        self.changes.push(Change { event: Event::Created, path: path.clone(), zxid, acl });
-        self.changes.push(Change { event: Event::ChildrenChanged, path: parent_path, zxid, acl: parent_acl });
-        Ok((path, stat))
+        self.changes.push(Change { event: Event::Created, path: path.clone(), acl });
+        self.changes.push(Change { event: Event::ChildrenChanged, path: parent_path, acl: parent_acl });
+        Ok(())
     }
 
     pub(in super::super) fn delete(&mut self, path: &str, version: i32) -> Result<(), Code> {
@@ -119,30 +130,32 @@ impl Transaction<'_> {
         Ok(())
     }
 
-    pub(in super::super) fn set_data(
+    fn set_data(
         &mut self,
-        path: &str,
+        path: String,
         data: Option<Vec<u8>>,
         version: i32,
-    ) -> Result<Stat, Code> {
+        body: &mut Writer,
+    ) -> Result<(), Code> {
         let Stamp { zxid, time } = self.stamp;
-        let node = self.writable(path, acl::WRITE)?;
+        let node = self.writable(&path, acl::WRITE)?;
         let next = next_version(node.version, version)?;
         let undo = Undo::SetData {
-            path: path.into(),
+            path: path.clone(),
             data: std::mem::replace(&mut node.data, data),
             version: std::mem::replace(&mut node.version, next),
             mzxid: std::mem::replace(&mut node.mzxid, zxid),
             mtime: std::mem::replace(&mut node.mtime, time),
         };
-        let (stat, acl) = (node.stat(), node.acl.clone());
+        node.put_stat(body);
+        let acl = node.acl.clone();
         self.undo.push(undo);
-        self.changes.push(Change { event: Event::DataChanged, path: path.into(), zxid, acl });
-        Ok(stat)
+        self.changes.push(Change { event: Event::DataChanged, path, acl });
+        Ok(())
     }
 
     /// Sets the list of a node. ZooKeeper has no transactions with it, so it is not undone.
-    pub(in super::super) fn set_acl(&mut self, path: &str, list: &[Acl], version: i32) -> Result<Stat, Code> {
+    fn set_acl(&mut self, path: &str, list: &[Acl], version: i32, body: &mut Writer) -> Result<(), Code> {
         if !path::is_valid(path) {
             return Err(Code::BadArguments);
         }
@@ -150,11 +163,8 @@ impl Transaction<'_> {
         let node = self.writable(path, acl::ADMIN)?;
         node.aversion = next_version(node.aversion, version)?;
         node.acl = list.into();
-        Ok(node.stat())
-    }
-
-    pub(in super::super) fn check(&mut self, path: &str, version: i32) -> Result<(), Code> {
-        check_version(self.writable(path, acl::READ)?.version, version)
+        node.put_stat(body);
+        Ok(())
     }
 
     /// Returns a node for which the requester has a permission.
