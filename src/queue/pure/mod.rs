@@ -1,7 +1,7 @@
 //! The decisions of a queue, as state machines and functions: no I/O, no clock.
 //!
-//! Who may believe to hold a lock is decided here and nowhere else. `tests/thorough/model` checks these very files, except
-//! for `quorum` and `all_or_none`, which histories of `tests/simulation` check.
+//! Who may believe to hold a lock is decided here and nowhere else. `tests/thorough/model` checks these very files; histories of
+//! `tests/simulation` check those about several queues: `all_or_none`, `permits`, `quorum` and `stock`.
 
 pub(crate) mod all_or_none;
 pub(crate) mod connection;

@@ -19,7 +19,6 @@ mod lag;
 mod line;
 mod linger;
 mod mutants;
-mod permits;
 mod play;
 mod properties;
 mod queue;
@@ -46,10 +45,10 @@ fn main() -> ExitCode {
         ["play-broken", mutant] => {
             let mutant = mutant.parse().expect("mutants have numbers");
             MUTANT.get_or_init(|| mutant);
-            play::until_noticed(mutants::all().nth(mutant).expect("there are as many"))
+            play::until_noticed(&mutants::MUTANTS[mutant])
         }
-        // Those about locks that linger, cohorts, or permits alone.
-        [which @ ("lingering" | "cohorts" | "permits")] => workshop::run(which),
+        // Those about locks that linger, or cohorts alone.
+        [which @ ("lingering" | "cohorts")] => workshop::run(which),
         _ => workshop::run(""),
     }
 }

@@ -9,7 +9,7 @@ use std::time::Instant;
 use super::checker::{Checkable, Found, Order, search};
 use super::mutants::Mutant;
 use super::seen::Seen;
-use super::{clock, permits, world};
+use super::{clock, world};
 
 /// In one game of a mutant, which may have someone retry for ever. A bound in time would depend on what else the machine
 /// does.
@@ -39,11 +39,7 @@ pub(crate) fn do_all(jobs: &[Job]) -> bool {
 /// Plays all games whose description has this in it, and prints figures. Answers whether nothing was wrong.
 pub(crate) fn all_games(which: &str) -> bool {
     let mut jobs = Vec::new();
-    let seen = [
-        add::<clock::World>(which, &mut jobs),
-        add::<world::World>(which, &mut jobs),
-        add::<permits::World>(which, &mut jobs),
-    ];
+    let seen = [add::<clock::World>(which, &mut jobs), add::<world::World>(which, &mut jobs)];
     let mut is_well = do_all(&jobs);
     for seen in seen {
         println!("{seen}");
@@ -86,8 +82,7 @@ pub(crate) fn until_noticed(mutant: &Mutant) -> ExitCode {
     let noticed = first_wrong::<clock::World>(|session| {
         mutant.is_of_the_clock() && (mutant.shows_in_sessions)(session)
     })
-    .or_else(|| first_wrong::<world::World>(mutant.shows_in))
-    .or_else(|| first_wrong::<permits::World>(mutant.shows_in_permits));
+    .or_else(|| first_wrong::<world::World>(mutant.shows_in));
     match noticed {
         Some(noticed) => {
             println!("{noticed}");

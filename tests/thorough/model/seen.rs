@@ -17,11 +17,6 @@ impl Seen {
         counter.expect("it is one of the things to be seen").1.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Notes each thing that was shown.
-    pub(crate) fn note_those(&self, things: impl IntoIterator<Item = (bool, &'static str)>) {
-        things.into_iter().filter(|(is_shown, _)| *is_shown).for_each(|(_, thing)| self.note(thing));
-    }
-
     /// What has never happened.
     pub(crate) fn missing(&self) -> Option<&'static str> {
         let missing = self.0.iter().find(|(_, count)| count.load(Ordering::Relaxed) == 0);

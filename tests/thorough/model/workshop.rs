@@ -14,7 +14,7 @@ pub(crate) fn run(which: &str) -> ExitCode {
     let start = Instant::now();
     let program: Arc<Path> = build().into();
     println!("built with mutants in {:.0} s", start.elapsed().as_secs_f64());
-    let mutants = mutants::all().enumerate().filter(|(_, mutant)| mutant.is_about(which));
+    let mutants = mutants::MUTANTS.iter().enumerate().filter(|(_, mutant)| mutant.is_about(which));
     let job = |(index, mutant)| -> Job {
         let program = program.clone();
         Box::new(move || is_noticed(&program, index, mutant))

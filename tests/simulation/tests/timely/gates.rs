@@ -184,15 +184,20 @@ async fn a_lease_that_did_not_pass_the_gate_is_noticed(stage: Stage) {
             once(&mutex).await;
         }
         queue_of(stage.servers(), LEASES, 0).await;
+        let last = i64::from(changes(&near).await / 2 - 1);
         if is_made_again {
             zookeeper.delete(LEASES, None).await.unwrap();
             let container = zk::CreateMode::Container.with_acls(zk::Acls::anyone_all());
             zookeeper.create(LEASES, b"", &container).await.unwrap();
         }
-        // It gets a number that is known to be the next one, or all that are known.
+        // It gets the number that is known to be the next one, or the one before.
         let lease = zk::CreateMode::EphemeralSequential.with_acls(zk::Acls::anyone_all());
         let name = format!("{LEASES}/_c_{}-lease-", "0123456789abcdef0123456789abcdef0123");
-        let (_, number) = zookeeper.create(&name, b"", &lease).await.unwrap();
+        let (_, mut number) = zookeeper.create(&name, b"", &lease).await.unwrap();
+        while number.into_i64() < last {
+            zookeeper.delete(&format!("{name}{number}"), None).await.unwrap();
+            (_, number) = zookeeper.create(&name, b"", &lease).await.unwrap();
+        }
         assert!(mutex.try_acquire().await.unwrap().is_none(), "made again: {is_made_again}");
         zookeeper.delete(&format!("{name}{number}"), None).await.unwrap();
         once(&mutex).await;
@@ -335,6 +340,52 @@ async fn a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmat
     assert!(!waiting.is_finished());
     guard.release().await.unwrap();
     granted(waiting).await.release().await.unwrap();
+    nothing_left(stage.servers()).await;
+}
+
+/// It comes with the create, when another contender of the client is before it at the gate, or on the way. That one takes all
+/// permits before this one is polled again and finds itself first.
+#[history(false, true)]
+async fn a_count_from_before_the_turn_at_the_gate_is_not_believed(stage: Stage, is_at_gate: bool) {
+    let [client, other] = stage.clients().await;
+    let (ours, theirs) = (semaphore(&client, 2), semaphore(&other, 2));
+    // Afterwards it knows the gate, and does not try to take permits along with the create.
+    for _ in 0..4 {
+        once(&ours).await;
+    }
+    let held = theirs.acquire().await.unwrap();
+    once(&ours).await;
+    are(&stage, [0, 1]).await;
+    let all = ours.many(2).unwrap();
+    let (mut first, mut late) = (Box::pin(all.acquire()), Box::pin(ours.acquire()));
+    if is_at_gate {
+        assert!(timeout(A_MOMENT, &mut first).await.is_err());
+    } else {
+        assert!(poll_once(&mut first).is_pending());
+    }
+    assert!(poll_once(&mut late).is_pending());
+    are(&stage, [2, 1]).await;
+    held.release().await.unwrap();
+    let all = within(first).await.unwrap();
+    assert!(timeout(SOON, &mut late).await.is_err());
+    are(&stage, [1, 2]).await;
+    all.release().await.unwrap();
+    within(late).await.unwrap().release().await.unwrap();
+    nothing_left(stage.servers()).await;
+}
+
+/// It comes with the first create, which finds no gate.
+#[history]
+async fn a_count_from_before_there_was_a_gate_is_not_believed(stage: Stage) {
+    let [ours, theirs] = stage.clients().await.map(|client| semaphore(&client, 1));
+    let mut late = Box::pin(ours.acquire());
+    assert!(poll_once(&mut late).is_pending());
+    sleep(A_MOMENT).await;
+    let held = theirs.acquire().await.unwrap();
+    assert!(timeout(SOON, &mut late).await.is_err());
+    are(&stage, [1, 1]).await;
+    held.release().await.unwrap();
+    within(late).await.unwrap().release().await.unwrap();
     nothing_left(stage.servers()).await;
 }
 

@@ -2,9 +2,9 @@
 
 mod table;
 
+pub(crate) use self::table::MUTANTS;
 use super::clock::{Change, Session};
 use super::games::{GAMES, Game};
-use super::permits;
 use super::queue::name::Kind;
 
 /// One condition broken.
@@ -18,29 +18,10 @@ pub(crate) struct Mutant {
     /// In which games it shows.
     pub(crate) shows_in: fn(&Game) -> bool,
     pub(crate) shows_in_sessions: fn(&Session) -> bool,
-    pub(crate) shows_in_permits: fn(&permits::Game) -> bool,
 }
 
-/// The mutants of all parts.
-pub(crate) fn all() -> impl Iterator<Item = &'static Mutant> {
-    table::MUTANTS.iter().chain(permits::mutants::MUTANTS)
-}
-
-pub(crate) const fn mutant(
-    name: &'static str,
-    file: &'static str,
-    place: &'static str,
-    broken: &'static str,
-) -> Mutant {
-    Mutant {
-        name,
-        file,
-        place,
-        broken,
-        shows_in: |_| true,
-        shows_in_sessions: |_| true,
-        shows_in_permits: |_| false,
-    }
+const fn mutant(name: &'static str, file: &'static str, place: &'static str, broken: &'static str) -> Mutant {
+    Mutant { name, file, place, broken, shows_in: |_| true, shows_in_sessions: |_| true }
 }
 
 fn robs(game: &Game) -> bool {
@@ -91,7 +72,7 @@ fn ends_the_numbers(game: &Game) -> bool {
 /// If a mutant is out of date.
 pub(crate) fn with_mutants(file: &str, text: &str) -> String {
     let mut spots: Vec<Spot> = Vec::new();
-    for (index, mutant) in all().enumerate().filter(|(_, mutant)| mutant.file == file) {
+    for (index, mutant) in MUTANTS.iter().enumerate().filter(|(_, mutant)| mutant.file == file) {
         let (start, end) = mutant.find(text);
         match spots.iter_mut().find(|spot| spot.start == start) {
             Some(spot) => spot.broken.push((index, mutant.broken)),
@@ -137,16 +118,9 @@ impl Mutant {
         Self { shows_in_sessions, ..self }
     }
 
-    /// Plays only games about permits, and of those only these.
-    pub(crate) const fn shows_in_permits(self, shows_in: fn(&permits::Game) -> bool) -> Self {
-        Self { shows_in: |_| false, shows_in_permits: shows_in, ..self }
-    }
-
     /// Whether it shows in games whose description has this in it.
     pub(crate) fn is_about(&self, which: &str) -> bool {
-        let games = GAMES.iter().filter(|game| (self.shows_in)(game)).map(Game::to_string);
-        let permits = permits::GAMES.iter().filter(|game| (self.shows_in_permits)(game));
-        games.chain(permits.map(ToString::to_string)).any(|game| game.contains(which))
+        GAMES.iter().filter(|game| (self.shows_in)(game)).any(|game| game.to_string().contains(which))
     }
 
     /// Where the text is that is to be broken.

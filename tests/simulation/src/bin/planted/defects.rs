@@ -27,6 +27,8 @@ const LOCAL_QUEUE: &str = "src/queue/pure/local_queue/mod.rs";
 const PERMITS: &str = "src/queue/pure/permits.rs";
 const QUORUM: &str = "src/queue/pure/quorum.rs";
 const ALL_OR_NONE: &str = "src/queue/pure/all_or_none.rs";
+const PERMIT_WAITER: &str = "src/queue/permit_waiter.rs";
+const LEASES: &str = "src/queue/leases.rs";
 const PLAN: &str = "src/job/plan.rs";
 const CACHE: &str = "src/cache/pure/core.rs";
 const VALUES: &str = "src/shared/node.rs";
@@ -443,5 +445,149 @@ pub(crate) const DEFECTS: &[Defect] = &[
         shown_by: History(
             "multi_locks::whoever_waits_for_one_has_those_before_it_and_has_left_the_later_ones",
         ),
+    },
+    Defect {
+        name: "count-with-any-granted-create-is-believed",
+        file: PERMITS,
+        place: "listed || [[vacancy.is_some_and(|vacancy| vacancy.was_filled_by(sequence, now))]]",
+        broken: "true",
+        shown_by: History("gates::a_count_from_before_the_turn_at_the_gate_is_not_believed"),
+    },
+    Defect {
+        name: "count-is-believed-beyond-other-numbers",
+        file: KNOWLEDGE,
+        place: "self.at == now && [[self.up_to.checked_add(1) == Some(sequence)]]",
+        broken: "true",
+        shown_by: History("gates::a_count_from_before_the_turn_at_the_gate_is_not_believed"),
+    },
+    Defect {
+        name: "queue-of-own-contenders-is-empty",
+        file: LOCAL_QUEUE,
+        place: "self.knowledge.vacancy(now).filter(|_| [[self.members.is_empty()]])",
+        broken: "true",
+        shown_by: History("gates::a_count_from_before_the_turn_at_the_gate_is_not_believed"),
+    },
+    Defect {
+        name: "count-of-first-create-serves-the-next",
+        file: PERMITS,
+        place: "Self::Sent(_) | Self::Repeated => [[Self::Repeated]],",
+        broken: "Self::Sent(vacancy)",
+        shown_by: History("gates::a_count_from_before_there_was_a_gate_is_not_believed"),
+    },
+    Defect {
+        name: "count-with-create-is-believed-once-granted",
+        file: PERMITS,
+        place: "[[passage.is_some_and(|passage| passage.since_entry)]]",
+        broken: "passage.is_some()",
+        shown_by: History("gates::past_the_last_number_the_count_is_not_exceeded_either"),
+    },
+    Defect {
+        name: "count-on-another-connection-needs-no-sync",
+        file: PERMITS,
+        place: "fn is_up_to_date(self, on: Connection) -> bool {\n        [[self.on == on]]",
+        broken: "{ let _ = on; true }",
+        shown_by: History(
+            "gates::a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmation",
+        ),
+    },
+    Defect {
+        name: "count-behind-a-sync-is-not-believed",
+        file: PERMITS,
+        place: "([[count.synced]] || passage.is_up_to_date(now))",
+        broken: "false",
+        shown_by: History(
+            "gates::a_count_on_another_connection_than_the_grant_is_preceded_by_a_confirmation",
+        ),
+    },
+    Defect {
+        name: "takes-more-than-is-free",
+        file: PERMITS,
+        place: "if [[count.free() >= i64::from(self.wanted)]] {",
+        broken: "count.free() > 0",
+        shown_by: History("gates::first_come_first_served_whoever_wants_how_many"),
+    },
+    Defect {
+        name: "lease-of-a-waiting-peer-is-too-many",
+        file: PERMITS,
+        place: "leases > [[limit.saturating_add(1)]]",
+        broken: "limit",
+        shown_by: History("gates::more_permits_out_than_there_can_be_is_an_error_with_both_numbers"),
+    },
+    Defect {
+        name: "waiter-for-leases-does-not-watch-the-gate",
+        file: PERMIT_WAITER,
+        place: "self.seat.place_mut().filter(|_| [[watch]]);",
+        broken: "watch && false",
+        shown_by: History("gates::the_loss_of_the_place_at_the_gate_lets_the_next_one_of_its_client_on"),
+    },
+    Defect {
+        name: "goes-on-without-place-at-the-gate",
+        file: PERMITS,
+        place: "[[self.passage = None;]]\n                Action::LookAtGate",
+        broken: "return self.go_on(now);",
+        shown_by: History("gates::without_a_place_at_the_gate_no_permit_is_taken"),
+    },
+    Defect {
+        name: "leases-in-doubt-are-not-undone",
+        file: PERMITS,
+        place: "Event::TakeUnknown => [[Action::Undo]]",
+        broken: "self.go_on(now)",
+        shown_by: History("permits::none_is_said_only_if_others_have_it"),
+    },
+    Defect {
+        name: "leases-are-created-without-node-at-the-gate",
+        file: PERMIT_WAITER,
+        place: "let guard = [[Some(Guard::Exists(gate))]];",
+        broken: "{ let _ = gate; None }",
+        shown_by: History("gates::without_a_place_at_the_gate_no_permit_is_taken"),
+    },
+    Defect {
+        name: "try-succeeds-with-any-number",
+        file: LEASES,
+        place: "let guard = [[Some(Guard::LastHas(guess.number))]];",
+        broken: "None",
+        shown_by: History("gates::a_client_that_is_not_alone_stops_to_try_for_a_while"),
+    },
+    Defect {
+        name: "tries-for-permits-that-are-not-free",
+        file: "src/queue/pure/stock.rs",
+        place: "if [[known.limit.free(known.others + own) < i64::from(wanted)]] {",
+        broken: "false",
+        shown_by: History("gates::a_failed_try_makes_no_lease_and_sets_no_watch"),
+    },
+    Defect {
+        name: "leases-are-counted-by-any-number",
+        file: LOCAL_QUEUE,
+        place: "[[next == Some(number)]]",
+        broken: "next.is_some()",
+        shown_by: History("gates::a_lease_that_did_not_pass_the_gate_is_noticed"),
+    },
+    Defect {
+        name: "parents-made-again-go-unnoticed",
+        file: "src/queue/shared_local_queue.rs",
+        place: "*parent_watch = None;\n            [[local.parent_changed();]]",
+        broken: "",
+        shown_by: History("gates::a_lease_that_did_not_pass_the_gate_is_noticed"),
+    },
+    Defect {
+        name: "leases-not-kept-are-not-given-back",
+        file: PERMITS,
+        place: "Some(_) | None => [[Action::Undo]]",
+        broken: "self.go_on(now)",
+        shown_by: History("gates::leases_whose_release_was_refused_are_counted"),
+    },
+    Defect {
+        name: "lost-try-is-not-undone",
+        file: LEASES,
+        place: "match [[undo(&self.leases, &session, &mut nodes).await]] {",
+        broken: "{ std::mem::forget(std::mem::take(&mut nodes)); Ok(()) }",
+        shown_by: History("permits::none_is_said_only_if_others_have_it"),
+    },
+    Defect {
+        name: "waiter-for-leases-watches-nothing",
+        file: PERMITS,
+        place: "sync: !passage.is_up_to_date(now), watch: [[self.is_patient]]",
+        broken: "false",
+        shown_by: History("gates::the_loss_of_the_place_at_the_gate_lets_the_next_one_of_its_client_on"),
     },
 ];
