@@ -232,7 +232,7 @@ proptest! {
             prop_assert!(sessions.len() > 1 && holders.count() > 1);
             for (i, node) in deadlock.cycle.iter().enumerate() {
                 let next = deadlock.cycle[(i + 1) % deadlock.cycle.len()];
-                prop_assert!(graph.waits(*node).0.contains(&next), "{:?}", deadlock);
+                prop_assert!(graph.waits(*node).nodes.contains(&next), "{:?}", deadlock);
             }
         }
     }
