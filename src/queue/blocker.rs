@@ -1,23 +1,22 @@
 //! The watch on a contender of another session.
 
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep_until};
 use zookeeper_client::{self as zk, EventType};
 
 use super::pure::connection::Connection;
 use super::pure::contender::WatchState;
 use crate::client::{Session, Watcher};
 use crate::error::{Error, Result};
-use crate::failure::Failure;
 
 #[derive(Debug)]
 pub(crate) struct BlockerWatch {
     name: String,
     watcher: Watcher,
     on: Connection,
-    /// Whether it is a watch on the queue, since the node may not be read.
-    is_on_queue: bool,
-    /// Whether it may tell nothing.
-    is_doubted: bool,
+    /// When to look at the node although the watch has told nothing.
+    next_look: Instant,
+    /// Whether the node was found to be gone by that.
+    is_missing: bool,
 }
 
 impl BlockerWatch {
@@ -30,19 +29,18 @@ impl BlockerWatch {
         on: Connection,
     ) -> Result<(WatchState, Option<Self>)> {
         let path = format!("{queue}/{name}");
-        let there = |watcher, is_on_queue| {
+        let there = |watcher| {
             let name = name.to_owned();
-            (WatchState::There, Some(Self { name, watcher, on, is_on_queue, is_doubted: false }))
+            let next_look = Instant::now() + session.watch_holds_for();
+            (WatchState::There, Some(Self { name, watcher, on, next_look, is_missing: false }))
         };
         match session.watch_data(&path).await {
-            Ok((_, _, watcher)) => Ok(there(watcher, false)),
+            Ok((_, _, watcher)) => Ok(there(watcher)),
             Err(zk::Error::NoNode) => Ok((WatchState::Gone, None)),
             // A client that may not read a node gets no event at its end, but it does get one for changes of the
             // queue.
             Err(zk::Error::NoAuth) => match session.watch_list(queue).await {
-                Ok((children, watcher)) if children.iter().any(|child| child == name) => {
-                    Ok(there(watcher, true))
-                }
+                Ok((children, watcher)) if children.iter().any(|child| child == name) => Ok(there(watcher)),
                 Ok(_) | Err(zk::Error::NoNode) => Ok((WatchState::Changed, None)),
                 Err(source) => Err(cannot_watch(path, source)),
             },
@@ -57,29 +55,27 @@ impl BlockerWatch {
             && matches!(self.state(), WatchState::There | WatchState::Gone)
     }
 
-    /// Waits until it has fired, or may tell nothing: the servers drop it without a word if there is a change while the
-    /// client may not read the node.
+    /// Waits until it has fired, or the node is gone: the servers drop a watch without a word if there is a change while the
+    /// client may not read what it is set on.
+    ///
+    /// # Cancel safety
+    /// A look that is due is made when this is called again.
     pub(crate) async fn changed(&mut self, queue: &str, session: &Session) {
-        loop {
+        while !self.is_missing {
             tokio::select! {
                 _ = self.watcher.changed() => return,
-                () = Box::pin(sleep(session.watch_holds_for())), if !self.is_on_queue => {}
+                () = Box::pin(sleep_until(self.next_look)) => {}
             }
+            // An error says nothing: rights come back, and the watch tells of the end of the session.
             let path = format!("{queue}/{}", self.name);
-            match Box::pin(session.stat(&path)).await {
-                Ok(Some(_)) => {}
-                Err(error) if Failure::of(&error).is_passing() => {}
-                Ok(None) | Err(_) => {
-                    self.is_doubted = true;
-                    return;
-                }
-            }
+            self.is_missing = matches!(Box::pin(session.stat(&path)).await, Ok(None));
+            self.next_look = Instant::now() + session.watch_holds_for();
         }
     }
 
     pub(crate) fn state(&mut self) -> WatchState {
         match watch_state(&mut self.watcher) {
-            WatchState::There if self.is_doubted => WatchState::Changed,
+            WatchState::There if self.is_missing => WatchState::Changed,
             state => state,
         }
     }

@@ -1,21 +1,18 @@
 //! A task that watches the nodes at the front of a local queue.
 
 use std::collections::BTreeSet;
-use std::future::pending;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
+use zookeeper_client as zk;
 
-use super::blocker::BlockerWatch;
 use super::internals::LockInternals;
-use super::pure::connection::Connection;
-use super::pure::contender::WatchState;
 use super::pure::local_queue::Rank;
 use super::shared_local_queue::SharedLocalQueue;
-use crate::client::{PAUSE, Session};
+use crate::client::Session;
 
 /// For how long a contender is at the front before it is watched. Most hand-overs are faster, and cost nothing here.
 const BRIEF: Duration = Duration::from_secs(1);
@@ -65,23 +62,21 @@ async fn watch_the_front(queue: &str, local: &Weak<SharedLocalQueue>) {
     }
 }
 
-/// Waits until the node of a contender is gone; forever if that cannot be determined.
+/// Waits until the node of a contender is gone, and confirms that, as its holder does.
 async fn end_of(queue: &str, session: Arc<Session>, rank: Rank, name: String) -> Rank {
+    let path = format!("{queue}/{name}");
+    // Each watch is kept until there is another, so that it need not be removed at the servers.
+    let mut watch = None;
     loop {
-        session.ready().await;
-        let turn = session.turn().await;
-        let watched = BlockerWatch::set(queue, &session, &name, Connection(session.connection())).await;
-        drop(turn);
-        match watched {
-            Ok((_, Some(mut watch))) => {
-                watch.changed(queue, &session).await;
-                if watch.state() == WatchState::Gone {
-                    return rank;
-                }
+        match session.watch_data_patiently(&path).await {
+            Ok((_, _, watcher)) => {
+                let watcher = watch.insert(watcher);
+                // Otherwise, the servers may have dropped the watch.
+                let _ = timeout(session.watch_holds_for(), watcher.changed()).await;
             }
-            Ok((_, None)) => return rank,
-            Err(error) if error.is_retryable() => sleep(PAUSE).await,
-            Err(_) => pending().await,
+            Err(zk::Error::NoNode) => return rank,
+            // It may not be read, which can change.
+            Err(_) => sleep(session.watch_holds_for()).await,
         }
     }
 }

@@ -19,12 +19,13 @@ use crate::queue::{Kind, LockInternals};
 /// The owners that hold through one lock object, including its clones. Corresponds to Curator's `threadData`.
 #[derive(Debug)]
 pub(crate) struct Owners {
-    /// What is known of it lasts as long as somebody holds.
-    queue: Arc<LockInternals>,
+    /// The full path of the lock.
+    path: Arc<str>,
     entries: Mutex<Entries>,
     claims: Arc<Claims>,
-    /// Of a [shared](Self::shared) map: where the next lock object finds it.
-    registry: Option<Arc<Registry>>,
+    /// Of a [shared](Self::shared) map: where the next lock object finds it, and the queue, of which more is known for as long
+    /// as somebody holds.
+    shared: Option<(Arc<Registry>, Arc<LockInternals>)>,
 }
 
 /// The shared maps of one client, by the recipes.
@@ -56,12 +57,13 @@ impl Owners {
     /// their guards or one of their contenders exists.
     pub(crate) fn shared(queue: &Arc<LockInternals>) -> Arc<Self> {
         let registry: Arc<Registry> = queue.client().extension();
-        registry.share(queue.path(), queue.recipe(), || Self::of(queue, Some(registry.clone())))
+        registry
+            .share(queue.path(), queue.recipe(), || Self::of(queue, Some((registry.clone(), queue.clone()))))
     }
 
-    fn of(queue: &Arc<LockInternals>, registry: Option<Arc<Registry>>) -> Self {
+    fn of(queue: &LockInternals, shared: Option<(Arc<Registry>, Arc<LockInternals>)>) -> Self {
         let claims = queue.client().extension();
-        Self { queue: queue.clone(), entries: Mutex::default(), claims, registry }
+        Self { path: queue.path().clone(), entries: Mutex::default(), claims, shared }
     }
 
     /// Returns the hold of the owner. It may end at any moment, and may already be lost.
@@ -86,7 +88,7 @@ impl Owners {
     /// Whether this owner holds this path with a token and kind that match, but not through this lock object. Lost
     /// holds do not count.
     pub(crate) fn holds_elsewhere(&self, owner: &Owner, is_meant: impl Fn(i64, Kind) -> bool) -> bool {
-        let holds = self.claims.holds(owner, self.queue.path());
+        let holds = self.claims.holds(owner, &self.path);
         let is_held = |held: &HoldClaim| {
             held.node.upgrade().is_some_and(|node| is_meant(node.token(), held.kind) && node.loss().is_none())
         };
@@ -111,7 +113,7 @@ impl Owners {
             drop(entries);
             return again;
         }
-        let number = self.claims.hold(acquired_by, self.queue.path(), kind, &node);
+        let number = self.claims.hold(acquired_by, &self.path, kind, &node);
         let key = (owner.clone(), kind);
         let share = Hold::begin(self.clone(), key.clone(), acquired_by.clone(), number, node);
         entries.holds.insert(key, Arc::downgrade(&share.hold));
@@ -125,7 +127,7 @@ impl Owners {
 
     /// Removes a hold from the owner map.
     pub(super) fn unregister(&self, hold: &Hold) {
-        self.claims.end_hold(&hold.acquired_by, self.queue.path(), hold.number);
+        self.claims.end_hold(&hold.acquired_by, &self.path, hold.number);
         if let Entry::Occupied(entry) = self.entries.lock().holds.entry(hold.key.clone()) {
             // A later hold of the same owner stays registered.
             if std::ptr::eq(entry.get().as_ptr(), hold) {
@@ -147,7 +149,7 @@ impl Owners {
 
 impl Drop for Owners {
     fn drop(&mut self) {
-        self.registry.iter().for_each(|registry| registry.forget(self.queue.path()));
+        self.shared.iter().for_each(|(registry, _)| registry.forget(&self.path));
     }
 }
 

@@ -12,6 +12,20 @@ async fn end_session(stage: &Stage, client: &zk_recipes::Client) {
     assert_ne!(session_id(client).await, old);
 }
 
+/// Takes away the right to read a node. The servers tell nobody of its end then.
+async fn hide(operator: &zk_recipes::Client, path: &str) {
+    permit(operator, path, zk::Permission::CREATE | zk::Permission::DELETE | zk::Permission::ADMIN).await;
+}
+
+async fn show(operator: &zk_recipes::Client, path: &str) {
+    permit(operator, path, zk::Permission::ALL).await;
+}
+
+async fn permit(operator: &zk_recipes::Client, path: &str, permissions: zk::Permission) {
+    let zookeeper = operator.zookeeper().await.unwrap();
+    zookeeper.set_acl(path, &[zk::Acl::new(permissions, zk::AuthId::anyone())], None).await.unwrap();
+}
+
 #[history]
 async fn a_waiter_whose_session_is_killed_queues_again_on_the_new_one(stage: Stage) {
     let servers = stage.servers();
@@ -190,12 +204,9 @@ async fn futures_that_are_never_polled_are_in_nobodys_way_when_their_nodes_are_g
     }
     let next = waiter(&ours).await;
     sleep(SESSION).await;
-    let operator = operator.zookeeper().await.unwrap();
     for node in &nodes(servers, PATH)[1..=number] {
         if !may_be_read {
-            // Servers tell nobody of the end of a node that he may not read.
-            let but_read = zk::Permission::CREATE | zk::Permission::DELETE | zk::Permission::ADMIN;
-            operator.set_acl(node, &[zk::Acl::new(but_read, zk::AuthId::anyone())], None).await.unwrap();
+            hide(operator, node).await;
         }
         assert!(servers.delete(node));
     }
@@ -288,7 +299,7 @@ async fn the_end_of_many_readers_is_noticed_with_few_looks(stage: Stage) {
         assert!(stage.servers().delete(victim));
         sleep(ms(1)).await;
     }
-    assert!(looks() <= 1);
+    assert!(looks() <= READERS + 1, "each end is confirmed once");
     held.release().await.unwrap();
     granted(next).await.release().await.unwrap();
 }
@@ -343,10 +354,7 @@ async fn the_end_of_a_node_that_may_not_be_read_any_more_lets_others_on(stage: S
             waiting.push(in_task(kind.rival(client)));
             sleep(A_MOMENT).await;
         }
-        let but_read = zk::Permission::CREATE | zk::Permission::DELETE | zk::Permission::ADMIN;
-        let but_read = [zk::Acl::new(but_read, zk::AuthId::anyone())];
-        let zookeeper = own.zookeeper().await.unwrap();
-        zookeeper.set_acl(held.node_path(), &but_read, None).await.unwrap();
+        hide(own, held.node_path()).await;
         held.release().await.unwrap();
         for waiting in waiting {
             let guard = timeout(3 * SESSION, granted(waiting)).await.expect("they look at times");
@@ -354,6 +362,114 @@ async fn the_end_of_a_node_that_may_not_be_read_any_more_lets_others_on(stage: S
         }
     }
     nothing_is_left(stage.servers()).await;
+}
+
+/// Neither the node ahead nor the queue may be read for a while, so that even those who have private nodes are not told.
+#[history((false, false), (false, true), (true, false), (true, true))]
+async fn what_happens_while_nothing_may_be_read_is_found_out_later(
+    stage: Stage,
+    is_private: bool,
+    ends: bool,
+) {
+    let connect = |node, who| {
+        stage.connect(node, move |builder| if is_private { private(builder, who) } else { session(builder) })
+    };
+    let (own, other, operator) =
+        (connect(0, "own").await, connect(1, "other").await, stage.connect(2, session).await);
+    let held = mutex(&own).acquire().await.unwrap();
+    let waiting = waiter(&mutex(&other)).await;
+    let hidden = if is_private { vec![PATH] } else { vec![held.node_path(), PATH] };
+    let hidden: Vec<_> = hidden.into_iter().map(str::to_owned).collect();
+    for path in &hidden {
+        hide(&operator, path).await;
+    }
+    let mut held = Some(held);
+    if ends {
+        held.take().unwrap().release().await.unwrap();
+    }
+    sleep(if ends { A_MOMENT } else { 3 * SESSION }).await;
+    for path in hidden.iter().filter(|path| *path == PATH || !ends) {
+        show(&operator, path).await;
+    }
+    assert!(!waiting.is_finished());
+    drop(held);
+    timeout(3 * SESSION, granted(waiting)).await.expect("it looks at times").release().await.unwrap();
+    nothing_is_left(stage.servers()).await;
+}
+
+/// The node of a future that is never polled again could not be watched for a moment.
+#[history]
+async fn a_front_that_may_not_be_read_for_a_while_is_watched_later(stage: Stage) {
+    let servers = stage.servers();
+    let clients = connect_all(&stage).await;
+    let [own, other, operator] = &clients;
+    let held = mutex(other).acquire().await.unwrap();
+    let owned = mutex(own).owned_by(&Owner::new());
+    let mut unpolled = Box::pin(owned.acquire());
+    assert!(timeout(A_MOMENT, &mut unpolled).await.is_err());
+    let waiting = waiter(&mutex(own)).await;
+    let front = nodes(servers, PATH).remove(1);
+    for path in [&front, PATH] {
+        hide(operator, path).await;
+    }
+    sleep(SESSION).await;
+    for path in [PATH, &front] {
+        show(operator, path).await;
+    }
+    assert!(servers.delete(&front));
+    held.release().await.unwrap();
+    timeout(3 * SESSION, granted(waiting)).await.expect("its end is found out").release().await.unwrap();
+    drop(unpolled);
+    nothing_is_left(servers).await;
+}
+
+/// Those ahead of a reader give up one after the other, and wake it each time.
+#[history]
+async fn looks_are_not_put_off_by_those_who_give_up(stage: Stage) {
+    let clients = connect_all(&stage).await;
+    let [own, other, operator] = &clients;
+    let [lock, theirs] = [own, other].map(|client| ReadWriteLock::new(client, PATH).unwrap());
+    let held = theirs.write().acquire().await.unwrap();
+    let mut readers = Vec::new();
+    for _ in 0..10 {
+        let reader = lock.read().owned_by(&Owner::new());
+        readers.push(tokio::spawn(async move { reader.acquire().await }));
+        sleep(A_MOMENT).await;
+    }
+    let writer = lock.write().owned_by(&Owner::new());
+    let writer = tokio::spawn(async move { writer.acquire().await });
+    sleep(A_MOMENT).await;
+    hide(operator, held.node_path()).await;
+    held.release().await.unwrap();
+    let last = readers.pop().unwrap();
+    let giving_up = async {
+        for reader in &readers {
+            sleep(SESSION * 9 / 10).await;
+            reader.abort();
+        }
+        pending().await
+    };
+    tokio::select! {
+        guard = timeout(3 * SESSION, granted(last)) => guard.expect("it looks at times").release().await.unwrap(),
+        () = giving_up => {}
+    }
+    // With what was granted to them since.
+    drop(readers);
+    granted(writer).await.release().await.unwrap();
+    nothing_is_left(stage.servers()).await;
+}
+
+/// Nobody holds, although the guard is still there.
+#[history]
+async fn a_lost_guard_does_not_keep_another_recipe_out(stage: Stage) {
+    let client = stage.connect(0, session).await;
+    let lost = mutex(&client).acquire().await.unwrap();
+    assert!(stage.servers().delete(lost.node_path()));
+    sleep(SOON).await;
+    assert!(!lost.is_valid());
+    let lock = ReadWriteLock::new(&client, PATH).unwrap();
+    within(lock.write().owned_by(&Owner::new()).acquire()).await.unwrap().release().await.unwrap();
+    drop(lost);
 }
 
 /// Its turn comes while it is not polled. Before the next poll, its node is deleted or its session ends.
