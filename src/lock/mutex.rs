@@ -31,7 +31,8 @@ use crate::queue::MUTEX;
 /// acquire makes no request. Within a client, a release wakes the next waiter immediately. Each waiter watches its own
 /// node; of each client, only the first waiter in the queue watches others: its predecessor and, if there is one, the
 /// contender before that. It also asks for that node once within one to two session timeouts, in case the servers do not tell
-/// of its end. Curator needs two round trips to acquire the lock and one to release it.
+/// of its end. A node that others of its client have waited behind for a second is watched and asked for as well. Curator
+/// needs two round trips to acquire the lock and one to release it.
 ///
 /// With [`LockOptions::linger`], a client acquires the lock again without a request, as long as no one else has come.
 /// With [`LockOptions::cohort`], the tasks of a client hand the lock on among themselves without a request.
