@@ -16,7 +16,7 @@ use crate::queue::MUTEX;
 /// Fair: first come, first served. The place of a caller that gives up may go to another caller of the same client.
 /// Compatible with Curator's `InterProcessMutex` and go-zookeeper's `Lock` on the same path, in both directions.
 ///
-/// Re-entrant: an [`Owner`] (by default the tokio task) that holds the lock can acquire it again through the same
+/// Re-entrant: an [`Owner`](crate::Owner) (by default the tokio task) that holds the lock can acquire it again through the same
 /// object. The lock is released with the last of its guards. The lock therefore does not exclude futures of one
 /// task from each other, unless each of them acquires it [for an owner of its own](Self::owned_by).
 ///
@@ -100,8 +100,8 @@ impl InterProcessMutex {
     /// Acquires the lock, waiting until it is available.
     ///
     /// The owner is the current tokio task; outside of a task, the thread. Under another executor, all futures that run
-    /// on one thread are therefore one owner and re-enter each other's locks; give each an [`Owner`] there, with
-    /// [`owned_by`](Self::owned_by).
+    /// on one thread are therefore one owner and re-enter each other's locks; give each an [`Owner`](crate::Owner) there,
+    /// with [`owned_by`](Self::owned_by).
     ///
     /// If the owner acquires the lock through another call or ticket while this call waits, this call
     /// re-enters the lock and gives up its place in the queue.
