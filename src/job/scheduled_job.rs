@@ -210,7 +210,7 @@ impl ScheduledJob {
     }
 
     /// Reads the record: the last run and the next one, whichever process runs them. `None` if no process has led yet.
-    /// Takes one round trip.
+    /// Takes one round trip. A leader of the servers that is cut off from the others may show an earlier one, until it notices.
     ///
     /// # Errors
     /// - [`Error::NotAJobRecord`]: the node holds something else.

@@ -258,7 +258,10 @@ impl Worker {
     }
 
     async fn reads(&self, world: &World, job: &ScheduledJob) {
-        let begun = with_history(|history| history.last.map_or(0, |last| last.number));
+        // A leader that is cut off answers a `sync`, and reads behind it, by itself for a while.
+        const STALE: Duration = Duration::from_secs(10);
+        let last = with_history(|history| history.last.filter(|last| last.begun.elapsed() > STALE));
+        let begun = last.map_or(0, |last| last.number);
         match world.chancy(job.record(), Duration::from_secs(5)).await {
             Some(Ok(record)) => {
                 let recorded = record.and_then(|record| record.last_run).map_or(0, |last| last.number);
