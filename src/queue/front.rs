@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use tokio::time::{sleep, timeout};
+use tokio::time::sleep;
 use zookeeper_client as zk;
 
 use super::internals::LockInternals;
 use super::pure::local_queue::Rank;
 use super::shared_local_queue::SharedLocalQueue;
-use crate::client::Session;
+use crate::client::{Client, LatestWatch, Session};
 
 /// For how long a contender is at the front before it is watched. Most hand-overs are faster, and cost nothing here.
 const BRIEF: Duration = Duration::from_secs(1);
@@ -25,16 +25,16 @@ const BRIEF: Duration = Duration::from_secs(1);
 pub(super) fn watch_over(internals: &LockInternals, local: &Arc<SharedLocalQueue>, newcomer: Rank) {
     if local.is_to_be_watched(newcomer) {
         // Neither the queue nor the local queue, which would outlive its contenders.
-        let (queue, local, closing) =
-            (internals.path().clone(), Arc::downgrade(local), internals.client().closing());
+        let (client, queue, local) =
+            (internals.client().clone(), internals.path().clone(), Arc::downgrade(local));
         internals.client().spawn(async move {
             // Once the client is closed, no one waits.
-            let _ = closing.run_until_cancelled(watch_the_front(&queue, &local)).await;
+            let _ = client.closing().run_until_cancelled(watch_the_front(&client, &queue, &local)).await;
         });
     }
 }
 
-async fn watch_the_front(queue: &str, local: &Weak<SharedLocalQueue>) {
+async fn watch_the_front(client: &Client, queue: &str, local: &Weak<SharedLocalQueue>) {
     let (mut front, mut watched, mut ends) = (Vec::new(), BTreeSet::new(), FuturesUnordered::new());
     loop {
         let ended = tokio::select! {
@@ -53,7 +53,7 @@ async fn watch_the_front(queue: &str, local: &Weak<SharedLocalQueue>) {
             // Those behind one that was gone may be gone as well.
             let is_due = has_removed || front.binary_search_by_key(rank, |(rank, _)| *rank).is_ok();
             if is_due && watched.insert(*rank) {
-                ends.push(end_of(queue, local.session().clone(), *rank, name.clone()));
+                ends.push(end_of(client, queue, local.session().clone(), *rank, name.clone()));
             }
         }
         if ended.is_none() || has_removed {
@@ -63,17 +63,12 @@ async fn watch_the_front(queue: &str, local: &Weak<SharedLocalQueue>) {
 }
 
 /// Waits until the node of a contender is gone, and confirms that, as its holder does.
-async fn end_of(queue: &str, session: Arc<Session>, rank: Rank, name: String) -> Rank {
+async fn end_of(client: &Client, queue: &str, session: Arc<Session>, rank: Rank, name: String) -> Rank {
     let path = format!("{queue}/{name}");
-    // Each watch is kept until there is another, so that it need not be removed at the servers.
-    let mut watch = None;
+    let mut watch = LatestWatch::default();
     loop {
         match session.watch_data_patiently(&path).await {
-            Ok((_, _, watcher)) => {
-                let watcher = watch.insert(watcher);
-                // Otherwise, the servers may have dropped the watch.
-                let _ = timeout(session.watch_holds_for(), watcher.changed()).await;
-            }
+            Ok((_, _, watcher)) => _ = watch.wait(client, &session, watcher).await,
             Err(zk::Error::NoNode) => return rank,
             // It may not be read, which can change.
             Err(_) => sleep(session.watch_holds_for()).await,

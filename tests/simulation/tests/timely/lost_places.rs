@@ -211,7 +211,6 @@ async fn futures_that_are_never_polled_are_in_nobodys_way_when_their_nodes_are_g
         assert!(servers.delete(node));
     }
     held.release().await.unwrap();
-    // The longer it has waited, the longer is the pause.
     let guard = timeout(2 * SESSION, granted(next)).await.expect("their ends are noticed");
     guard.release().await.unwrap();
     drop(futures);
